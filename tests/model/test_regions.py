@@ -63,7 +63,9 @@ Original = Callable[..., Any]
 
 @pytest.mark.timeout(400)  # this takes minutes on a busy machine
 @pytest.mark.parametrize("shape", SEEN, ids=str)
-def test_what_goes_on_and_what_begins_again_make_one_cut(shape: RegionShape, tell: Tell) -> None:
+def test_continuing_and_restarted_regions_form_one_consistent_cut(
+    shape: RegionShape, tell: Tell
+) -> None:
     """Only failed regions restart, from the last completed checkpoint, whenever they fail.
 
     A subtask fails, or a worker with parts of two regions is lost. No subtask of a region runs

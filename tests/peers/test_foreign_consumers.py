@@ -88,7 +88,7 @@ async def test_a_consumer_without_buffers_of_its_own_is_told_of_the_backlog(
     assert sorted([*found[0], *found[1]]) == NUMBERS
 
 
-async def test_a_slow_consumer_stops_its_writer_and_nobody_else(
+async def test_a_slow_consumer_stops_only_its_own_writer(
     language: Language, environment: NetworkEnvironment
 ) -> None:
     """A slow consumer stops only its own writer, and loses nothing when it continues."""

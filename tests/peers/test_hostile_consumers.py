@@ -214,7 +214,7 @@ async def test_a_stream_that_ends_in_a_message_is_closed(
         bytes(12),
     ],
 )
-async def test_what_is_no_handshake_is_closed_without_an_answer(
+async def test_bytes_other_than_a_handshake_are_closed_without_an_answer(
     environment: NetworkEnvironment, said: bytes
 ) -> None:
     def run() -> bytes:
@@ -228,7 +228,9 @@ async def test_what_is_no_handshake_is_closed_without_an_answer(
     assert await asyncio.to_thread(run) == b""
 
 
-async def test_hundreds_of_silent_sockets_keep_nobody_out(environment: NetworkEnvironment) -> None:
+async def test_hundreds_of_silent_sockets_do_not_prevent_connections(
+    environment: NetworkEnvironment,
+) -> None:
     """Each new connection makes flinknet refuse the oldest silent one with FULL."""
     count = LIMITS.pending_handshakes_max + 40
     with ExitStack() as open_sockets:
@@ -253,7 +255,9 @@ async def test_hundreds_of_silent_sockets_keep_nobody_out(environment: NetworkEn
         assert refused == b"flinknet\x00\x05\x00\x03\x92\x05\x05"
 
 
-async def test_who_does_not_read_holds_up_nobody(environment: NetworkEnvironment) -> None:
+async def test_a_consumer_that_does_not_read_delays_no_other(
+    environment: NetworkEnvironment,
+) -> None:
     """A consumer with all possible credit that reads nothing delays no other."""
 
     def run() -> None:

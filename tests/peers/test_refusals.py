@@ -54,7 +54,7 @@ class Careless(Stranger):
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-async def test_who_does_not_know_the_secret_learns_nothing(secret: str) -> None:
+async def test_a_peer_without_the_secret_learns_nothing(secret: str) -> None:
     """A peer without the secret gets a nonce, a proof and REFUSED, but no names."""
 
     def run(address: str) -> bytes:
@@ -70,7 +70,7 @@ async def test_who_does_not_know_the_secret_learns_nothing(secret: str) -> None:
     assert b"w-1" not in heard
 
 
-async def test_who_requests_before_it_is_welcome_is_not_answered(
+async def test_a_request_before_the_handshake_ends_is_not_answered(
     environment: NetworkEnvironment,
 ) -> None:
     request = wire.encode(wire.REQUEST, 0, wire.partition_id("p"), 0, 1)
@@ -83,7 +83,7 @@ async def test_who_requests_before_it_is_welcome_is_not_answered(
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-async def test_a_foreign_consumer_says_nothing_to_who_does_not_know_its_secret(
+async def test_a_foreign_consumer_sends_nothing_to_a_peer_without_its_secret(
     language: Language, secret: str
 ) -> None:
     async with (
@@ -181,7 +181,7 @@ async def test_another_version_is_told_whatever_its_length(
     assert heard == b"flinknet\x00\x05\x00\x03\x92\x05\x02"
 
 
-async def test_who_is_connected_already_hears_so(
+async def test_a_peer_that_is_already_connected_gets_duplicate(
     language: Language, environment: NetworkEnvironment
 ) -> None:
     """A second connection of a worker gets DUPLICATE, and the first one continues."""

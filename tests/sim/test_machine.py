@@ -59,7 +59,7 @@ def test_a_wait_that_nothing_can_end_is_an_error(loop: SimLoop) -> None:
     loop.close()
 
 
-def test_what_is_sent_at_one_time_arrives_in_order(loop: SimLoop) -> None:
+def test_data_sent_at_the_same_time_arrives_in_order(loop: SimLoop) -> None:
     """Data that is sent at the same time arrives in order, although timers have no such order."""
     line, arrived = Line(loop), list[int]()
     for number in range(20):

@@ -150,13 +150,13 @@ def outcomes(folder: Path, tests: str, *options: str) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-def test_what_is_left_behind_fails(tmp_path: Path, loop: str) -> None:
+def test_leaked_resources_fail_a_test(tmp_path: Path, loop: str) -> None:
     found = outcomes(tmp_path, LEAVING, "--loop", loop)
     harmless = [name for name, phases in found.items() if phases == {"PASSED"}]
     assert not harmless
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-def test_what_is_put_away_passes(tmp_path: Path, loop: str) -> None:
+def test_closed_resources_pass(tmp_path: Path, loop: str) -> None:
     found = outcomes(tmp_path, CLEAN, "--loop", loop)
     assert {name for name, phases in found.items() if phases != {"PASSED"}} == set()

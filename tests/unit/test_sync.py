@@ -41,7 +41,7 @@ def read(directory: Path, name: str, subpartition: int = 0) -> list[Any]:
 
 
 @pytest.mark.parametrize("number", [0, 3, 700, RECORDS_AT_ONCE + 3])
-def test_what_an_iterable_gives_before_it_raises_is_written(tmp_path: Path, number: int) -> None:
+def test_records_of_an_iterable_before_its_error_are_written(tmp_path: Path, number: int) -> None:
     """The asynchronous writer writes the same records, each as it was when it was emitted."""
 
     def failing() -> Iterator[dict[str, int]]:
@@ -196,7 +196,7 @@ def test_errors_are_raised_where_they_belong(tmp_path: Path) -> None:
     assert no_thread_is_left()
 
 
-def test_a_reader_that_finds_nobody_leaves_no_thread(tmp_path: Path) -> None:
+def test_a_reader_without_writers_leaves_no_thread(tmp_path: Path) -> None:
     config = NetworkConfig(rendezvous_timeout_ms=1.0)
     with (
         pytest.raises(PartitionRequestTimeoutError),
@@ -206,7 +206,7 @@ def test_a_reader_that_finds_nobody_leaves_no_thread(tmp_path: Path) -> None:
     assert no_thread_is_left()
 
 
-def test_what_is_not_open_says_so(tmp_path: Path) -> None:
+def test_an_unopened_object_raises(tmp_path: Path) -> None:
     environment = sync.NetworkEnvironment(directory=tmp_path)
     with pytest.raises(LocalProtocolError, match="network environment is not open"):
         environment.statistics()
@@ -250,7 +250,7 @@ def test_readers_of_a_topic_join_while_it_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", ["drop_oldest", "latest", "disconnect"])
-def test_a_slow_reader_of_a_topic_holds_nobody_up(policy: Any, tmp_path: Path) -> None:
+def test_a_slow_reader_of_a_topic_delays_no_other(policy: Any, tmp_path: Path) -> None:
     """It reads nothing until all is written, and its lost records are counted."""
     numbers, written = range(20_000), threading.Event()
 

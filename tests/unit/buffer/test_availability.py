@@ -21,7 +21,7 @@ def test_a_subscriber_is_called_once_when_it_becomes_available() -> None:
     assert availability.waiting == 0
 
 
-def test_whoever_subscribes_to_something_available_is_called_at_once() -> None:
+def test_a_subscriber_is_called_at_once_if_already_available() -> None:
     availability = Availability(available=True)
     calls: list[str] = []
     availability.subscribe(lambda: calls.append("called"))
@@ -89,7 +89,7 @@ def test_a_subscriber_that_raises_does_not_keep_it_from_the_others() -> None:
     assert availability.waiting == 0
 
 
-def test_what_several_subscribers_raise_is_raised_together() -> None:
+def test_errors_of_several_subscribers_are_raised_together() -> None:
     availability = Availability()
     calls: list[str] = []
     failures = [ValueError("first"), CancelledError("second")]

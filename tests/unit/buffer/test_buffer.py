@@ -38,7 +38,7 @@ def test_a_data_type_is_data_or_an_event_or_nothing(data_type: DataType) -> None
     assert data_type.is_event or not (data_type.has_priority or data_type.is_blocking_upstream)
 
 
-def test_what_has_priority_and_what_blocks() -> None:
+def test_data_types_with_priority_and_data_types_that_block() -> None:
     """A14: aligned barriers and the end of recovery block the producer, unaligned barriers
     overtake."""
     assert [data_type for data_type in DataType if data_type.has_priority] == [
@@ -64,7 +64,7 @@ def test_the_last_holder_returns_the_segment(holders: int) -> None:
 
 
 @pytest.mark.parametrize("sliced", [False, True])
-def test_who_retains_a_buffer_has_a_reference_of_his_own(sliced: bool) -> None:
+def test_retaining_a_buffer_adds_a_reference(sliced: bool) -> None:
     """A18: the reference is to the whole buffer, or to the buffer that a slice is cut from."""
     recycler = Recycler()
     builder = builder_of(b"content", recycler=recycler)
@@ -165,7 +165,7 @@ def slices_of(*contents: bytes) -> tuple[BufferBuilder, list[Buffer], Recycler]:
     return builder, slices, recycler
 
 
-def test_a_writer_goes_on_behind_a_slice_that_somebody_looks_at() -> None:
+def test_a_writer_continues_behind_a_slice_with_an_open_view() -> None:
     """A socket may hold its view of a slice for any time."""
     builder, slices, _ = slices_of(b"first", b"second")
     views = [*(part.view() for part in slices), *(part.view_with_room() for part in slices)]
@@ -176,7 +176,7 @@ def test_a_writer_goes_on_behind_a_slice_that_somebody_looks_at() -> None:
     assert [content[ARRAY_HEADER_BYTES:] for content in contents[2:]] == contents[:2]
 
 
-def test_whoever_writes_in_front_of_a_slice_leaves_the_one_before_it_alone() -> None:
+def test_writing_in_front_of_a_slice_does_not_change_the_previous_slice() -> None:
     """Only the first slice has room in front.
 
     The bytes before the other slices belong to earlier slices.

@@ -223,7 +223,7 @@ def test_a_segment_goes_back_when_its_builder_is_sealed_and_every_slice_recycled
     assert len(recycler.segments) == 1
 
 
-def test_whoever_takes_pauses_the_writer_and_nothing_is_lost() -> None:
+def test_taking_pauses_the_writer_and_loses_nothing() -> None:
     """The pause makes the writer pass the place where it asks for the next flush; one pass is
     enough."""
     builder = builder_of(b"1234", capacity=64)
@@ -240,7 +240,7 @@ def test_whoever_takes_pauses_the_writer_and_nothing_is_lost() -> None:
     assert (builder.paused, builder.remaining, builder.sealed) == (False, 0, True)
 
 
-def test_whoever_peeks_leaves_everything_as_it_is() -> None:
+def test_peeking_changes_nothing() -> None:
     """Row 17: a peek does not pause the writer, and the same bytes can still be taken."""
     recycler = Recycler()
     builder = builder_of(b"one", recycler=recycler)
@@ -262,7 +262,7 @@ def test_whoever_peeks_leaves_everything_as_it_is() -> None:
     assert len(recycler.segments) == 1
 
 
-def test_what_one_sharer_has_sealed_another_can_peek_at() -> None:
+def test_a_sharer_can_peek_at_data_that_another_sharer_sealed() -> None:
     recycler = Recycler()
     builder = builder_of(b"content", recycler=recycler, sharers=2)
     sealed = builder.seal()

@@ -235,7 +235,7 @@ def test_a_pool_is_available_while_a_segment_is_idle() -> None:
     assert pool.availability.available
 
 
-def test_resizing_wakes_whoever_waited_before() -> None:
+def test_resizing_wakes_earlier_waiters() -> None:
     """B24: the earlier waiter is called; scaling down keeps or ends the availability."""
     pool, _ = pool_of(1)
     (taken,) = take(pool, 1)
@@ -380,7 +380,7 @@ def test_a_subpartition_with_small_buffers_stops_no_other_with_large_records() -
             pool.recycle_from(subpartition, segment)
 
 
-def test_what_is_over_its_quota_may_go_on_when_its_records_are_large() -> None:
+def test_a_subpartition_over_its_quota_may_continue_with_large_records() -> None:
     pool, _ = pool_of(
         8, subpartitions=1, buffers_per_subpartition_max=2, large=LargeRecordLimits(4, 0)
     )
@@ -650,7 +650,9 @@ def test_a_segment_freed_elsewhere_serves_listeners() -> None:
 
 
 @pytest.mark.parametrize("overdraft_max", [0, 10])
-def test_what_one_pool_gives_back_satisfies_many_listeners_of_another(overdraft_max: int) -> None:
+def test_segments_returned_by_one_pool_satisfy_many_listeners_of_another(
+    overdraft_max: int,
+) -> None:
     """B26: 512 requests are met by recycling half of the segments and destroying the pool."""
     network = NetworkBufferPool(512, 16)
     first = network.create_local_pool(1, owner="first", overdraft_max=overdraft_max)

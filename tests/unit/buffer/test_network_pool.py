@@ -152,7 +152,7 @@ def test_creating_and_destroying_returns_everything() -> None:
         assert_everything_returned(network)
 
 
-def test_what_a_third_pool_recycles_serves_two_that_wait() -> None:
+def test_segments_recycled_by_a_third_pool_serve_two_waiting_pools() -> None:
     """B12."""
     network = NetworkBufferPool(10, 64)
     third = network.create_local_pool(1, owner="third")
@@ -265,7 +265,7 @@ def test_a_batch_waits_for_what_pools_have_in_use() -> None:
     assert pool.request() is not None
 
 
-def test_what_comes_back_goes_to_a_batch_before_any_pool() -> None:
+def test_returned_segments_go_to_an_exclusive_request_before_any_pool() -> None:
     """A channel cannot request its partition without its exclusive segments."""
     network = NetworkBufferPool(6, 64)
     first = exclusive(network, 2)
@@ -311,7 +311,7 @@ def test_a_cancelled_batch_returns_what_it_has_gathered() -> None:
     assert network.statistics().exclusive == 0
 
 
-def test_a_batch_that_times_out_says_who_has_the_segments_and_returns_its_own() -> None:
+def test_a_timed_out_request_names_the_holders_and_returns_its_segments() -> None:
     """B10, and FLINK-12852: the pools that hold more than they require are named, largest first."""
     network = NetworkBufferPool(10, 64)
     few = network.create_local_pool(0, 2, owner="few")
@@ -453,7 +453,7 @@ def test_a_destroyed_pool_makes_nothing_more() -> None:
         exclusive(network, 1)
 
 
-def test_what_comes_back_after_the_end_is_dropped() -> None:
+def test_segments_returned_after_the_end_are_dropped() -> None:
     network = NetworkBufferPool(4, 64)
     taken = exclusive(network, 2)
     pool = network.create_local_pool(1, owner="test")

@@ -82,7 +82,7 @@ def test_renewed_memory_leaves_the_old_to_its_viewer(make: Make) -> None:
 
 
 @pytest.mark.parametrize("size", [4, 1_024, 1_025])
-def test_writing_goes_on_behind_a_part_that_somebody_looks_at(
+def test_writing_continues_behind_a_part_with_an_open_view(
     make: Make, kind: str, size: int
 ) -> None:
     """A long compiled part is a view, not a copy.
@@ -176,7 +176,7 @@ def test_segments_of_a_pool_share_no_byte(kind: str, number: int, capacity: int)
             assert bytes(view) == bytes((index + 1,)) * (ARRAY_HEADER_BYTES + capacity)
 
 
-def test_the_memory_of_a_pool_stays_as_long_as_somebody_looks_at_it(kind: str) -> None:
+def test_the_memory_of_a_pool_stays_as_long_as_a_view_is_open(kind: str) -> None:
     allocate = allocate_segments
     if kind != "compiled":
         allocate = plain_module("flinknet.buffer.segment").allocate_segments

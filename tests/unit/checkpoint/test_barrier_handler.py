@@ -75,7 +75,7 @@ def test_every_row_of_the_table(state: BarrierState, step: BarrierStep) -> None:
     walk.handler.check_invariants()
 
 
-def test_what_is_not_in_the_table_changes_nothing() -> None:
+def test_a_step_that_is_not_in_the_table_changes_nothing() -> None:
     handler = BarrierHandler(Inputs(), Inputs().subtask, lambda: 0)
     with pytest.raises(AssertionError, match="FINISH"):
         handler._step(BarrierStep.FINISH)
@@ -301,7 +301,7 @@ def test_an_unaligned_checkpoint_is_taken_at_the_first_barrier() -> None:
     assert inputs.blocked == []
 
 
-def test_what_comes_before_a_channels_own_barrier_is_in_flight() -> None:
+def test_data_before_a_channels_own_barrier_is_in_flight() -> None:
     """K2."""
     inputs = Inputs(3)
     inputs.data(0, 1, 2)
@@ -325,7 +325,7 @@ def test_what_comes_before_a_channels_own_barrier_is_in_flight() -> None:
     ]
 
 
-def test_what_a_barrier_has_overtaken_is_in_flight() -> None:
+def test_overtaken_data_is_in_flight() -> None:
     """K1, K2: data that waits behind a barrier in its channel and was written before it, once."""
     inputs = Inputs(2)
     overtaken = inputs.channels[0].queued = [data(b"first"), data(b"second")]
@@ -432,7 +432,7 @@ def test_a_job_is_exactly_once_everywhere() -> None:
 # -- each exchange by itself -----------------------------------------------------------------------
 
 
-def test_an_exchange_that_is_forced_to_align_keeps_nobody_from_overtaking() -> None:
+def test_a_forced_alignment_does_not_prevent_overtaking_on_other_exchanges() -> None:
     """O3, row 67, decided by exchange: channel 0 is forced."""
     inputs = Inputs(3)
     inputs.barrier(1, 1, options=UNALIGNED)
@@ -502,7 +502,7 @@ def test_without_a_time_out_it_never_switches() -> None:
     assert (inputs.told, inputs.blocked) == ([], [0])
 
 
-def test_what_is_announced_overtakes_when_the_time_is_over() -> None:
+def test_an_announced_barrier_overtakes_after_the_timeout() -> None:
     """K12, K16: channel 2 has had its barrier and goes on; the barriers of the other channels
     overtake."""
     inputs = Inputs(3)

@@ -149,9 +149,7 @@ def test_an_event_is_refused_and_what_came_with_it_goes_back(
     assert ends.seen == []
 
 
-def test_what_comes_at_the_wrong_time_is_refused(
-    writer: ChannelStateWriter, memory: Memory
-) -> None:
+def test_calls_in_the_wrong_order_are_refused(writer: ChannelStateWriter, memory: Memory) -> None:
     """M1: adding or finishing before the start, or adding after the finish, is an error."""
     with pytest.raises(LocalProtocolError, match=r"of map\[0\] for checkpoint 1 was not started"):
         writer.add_input(1, (0, 0), [memory.buffer(b"1")])
@@ -254,7 +252,7 @@ def test_data_that_cannot_be_read_fails_the_checkpoint_alone(
     assert ends.error == "in-flight data cannot be read: the disk is gone"
 
 
-def test_another_error_is_who_adds_s_own(writer: ChannelStateWriter) -> None:
+def test_another_error_is_raised_to_the_caller_of_add(writer: ChannelStateWriter) -> None:
     def broken() -> Iterator[bytes]:
         raise ValueError("a bug")
         yield b""
@@ -279,7 +277,7 @@ def test_closing_ends_what_is_under_way(writer: ChannelStateWriter, memory: Memo
         writer.start(2, Ends())
 
 
-def test_closing_what_does_nothing_tells_nobody(writer: ChannelStateWriter) -> None:
+def test_closing_an_idle_writer_notifies_no_caller(writer: ChannelStateWriter) -> None:
     writer.close()
     assert writer.size_bytes == 0
 

@@ -156,7 +156,7 @@ def test_one_whose_metadata_came_too_late_is_discarded() -> None:
     assert books.latest.checkpoint_id == 2
 
 
-def test_one_that_is_not_in_time_is_given_up() -> None:
+def test_a_checkpoint_that_times_out_is_aborted() -> None:
     books = coordinator(tolerable_failures=5)
     triggered(books, 1.0)
     books.acknowledge(1, SINK, REPORT)
@@ -229,7 +229,7 @@ def test_a_complete_one_begins_the_count_anew() -> None:
         complete(books, number + 1, number + 1.0)
 
 
-def test_who_did_not_answer_is_counted_for_the_user() -> None:
+def test_missing_subtasks_are_counted_in_the_explanation() -> None:
     books = coordinator()
     triggered(books, 1.0)
     *_, failure = books.tick(6.0)[:3]
@@ -271,7 +271,7 @@ def test_while_some_subtasks_begin_again_there_are_no_checkpoints() -> None:
     books.check_invariants()
 
 
-def test_one_that_awaits_its_last_checkpoint_and_begins_again_does_not() -> None:
+def test_a_restarted_subtask_no_longer_awaits_its_last_checkpoint() -> None:
     books = coordinator()
     books.subtask_awaits(SOURCES[0], 0)
     books.suspend(1.5)
@@ -284,7 +284,7 @@ def test_one_that_awaits_its_last_checkpoint_and_begins_again_does_not() -> None
     assert books.subtask_awaits(SOURCES[0], 0) == [], "nothing is left of the attempt"
 
 
-def test_who_waits_for_the_last_checkpoint_need_not_wait_for_an_interval() -> None:
+def test_a_subtask_that_awaits_its_last_checkpoint_waits_for_no_interval() -> None:
     books = coordinator()
     for subtask in SOURCES:
         books.subtask_finished(subtask)
@@ -319,7 +319,7 @@ def _order(regions: int, random: Random) -> list[Told]:
 
 
 @pytest.mark.parametrize("regions", [2, 3])
-def test_what_is_said_between_suspend_and_resume_counts_from_the_last_restart(
+def test_reports_between_suspend_and_resume_count_from_the_last_restart(
     regions: int,
 ) -> None:
     """The order of restarts and ends does not matter.
@@ -466,7 +466,7 @@ def test_one_before_the_end_is_not_the_last_checkpoint() -> None:
     assert triggered(books, 1.1).checkpoint_id == 2
 
 
-def test_who_awaits_a_checkpoint_has_finished_for_those_behind_it() -> None:
+def test_a_subtask_that_awaits_a_checkpoint_is_finished_for_downstream() -> None:
     """O2: it emits no further barriers, so the next subtasks trigger the checkpoint, even one that
     had begun before."""
     books = coordinator()
@@ -478,7 +478,7 @@ def test_who_awaits_a_checkpoint_has_finished_for_those_behind_it() -> None:
     assert triggered(books, 2.0).subtasks == (SOURCES[1], SINK)
 
 
-def test_who_comes_last_begins_a_checkpoint_of_which_no_barrier_came() -> None:
+def test_a_downstream_subtask_triggers_a_checkpoint_without_barriers() -> None:
     """O2: the sources ended while it was triggered, and have no barrier to pass on."""
     books = coordinator()
     triggered(books, 1.0)
@@ -489,7 +489,7 @@ def test_who_comes_last_begins_a_checkpoint_of_which_no_barrier_came() -> None:
     assert order.checkpoint.finished == set(SOURCES)
 
 
-def test_nobody_awaits_a_checkpoint_of_an_attempt_that_has_ended() -> None:
+def test_no_subtask_awaits_a_checkpoint_of_an_ended_attempt() -> None:
     books = coordinator()
     books.subtask_finished(SINK)
     assert books.subtask_awaits(SINK, -1) == []
@@ -499,7 +499,7 @@ def test_nobody_awaits_a_checkpoint_of_an_attempt_that_has_ended() -> None:
     assert triggered(books, 2.0).subtasks == SOURCES
 
 
-def test_who_has_finished_after_it_took_part_is_still_waited_for() -> None:
+def test_a_subtask_that_finishes_after_taking_part_is_still_awaited() -> None:
     """O2: its acknowledgement is on its way, and holds its state at the checkpoint."""
     books = coordinator()
     triggered(books, 1.0)

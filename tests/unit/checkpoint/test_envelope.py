@@ -61,6 +61,6 @@ def test_one_bit_that_is_flipped_is_found(bit: int) -> None:
         (sealed(b"flinkchk\0\1", b"\x90"), "does not contain a map"),
     ],
 )
-def test_what_is_refused_says_why(file: bytes, reason: str) -> None:
+def test_a_refused_file_names_the_reason(file: bytes, reason: str) -> None:
     assert VERSION == 1
     assert refusal(file).startswith(f"/jobs/1/metadata {reason}")

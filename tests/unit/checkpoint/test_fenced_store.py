@@ -65,7 +65,7 @@ async def test_the_oldest_are_removed_and_savepoints_are_not(
     assert len([path for path in found if path.startswith("journal/")]) == 4
 
 
-async def test_those_of_earlier_attempts_count(store: CheckpointStore) -> None:
+async def test_checkpoints_of_earlier_attempts_count(store: CheckpointStore) -> None:
     for attempt in (1, 2):
         claimed = await FencedStore.claim(store, attempt)
         for checkpoint_id in (1, 2):
@@ -112,7 +112,7 @@ async def test_of_two_that_claim_at_once_both_know_how_it_ended(store: Checkpoin
     assert await completed(store) == ["checkpoint-1-attempt-2"]
 
 
-async def test_a_number_that_is_taken_while_claiming_is_left_to_who_took_it(
+async def test_a_number_taken_during_the_claim_stays_with_its_taker(
     store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = FileStorage.create
@@ -128,7 +128,7 @@ async def test_a_number_that_is_taken_while_claiming_is_left_to_who_took_it(
     assert [one.number for one in await store.completed()] == [2]
 
 
-async def test_an_entry_of_one_s_own_that_nobody_waited_for_is_passed_over(
+async def test_an_own_entry_of_an_interrupted_call_is_ignored(
     store: CheckpointStore,
 ) -> None:
     """A call that was interrupted may have written its entry all the same."""
@@ -182,7 +182,7 @@ async def test_an_entry_that_cannot_be_written_takes_the_metadata_back(
     assert await completed(store) == ["checkpoint-1-attempt-1"]
 
 
-async def test_what_was_given_up_is_discarded(store: CheckpointStore, tmp_path: Path) -> None:
+async def test_an_aborted_checkpoint_is_discarded(store: CheckpointStore, tmp_path: Path) -> None:
     claimed = await FencedStore.claim(store, 1)
     await store.write_part(claimed.directory(1), "p", [(0, bytes(30_000))])
     await claimed.discard(claimed.directory(1))
@@ -190,7 +190,7 @@ async def test_what_was_given_up_is_discarded(store: CheckpointStore, tmp_path: 
 
 
 @pytest.mark.parametrize("kind", [CheckpointKind.CHECKPOINT, CheckpointKind.SAVEPOINT])
-async def test_one_that_was_completed_too_late_is_discarded_as_a_whole(
+async def test_a_checkpoint_completed_too_late_is_discarded_completely(
     store: CheckpointStore, tmp_path: Path, kind: CheckpointKind
 ) -> None:
     """The job was cancelled or failed while the metadata was written.

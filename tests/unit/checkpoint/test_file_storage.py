@@ -39,7 +39,7 @@ def everything(storage: FileStorage) -> list[str]:
     return files_below(Path(storage.location))
 
 
-async def test_what_is_written_is_there_and_nothing_else(storage: FileStorage) -> None:
+async def test_only_the_written_files_exist(storage: FileStorage) -> None:
     blocks = [b"1", bytes(BLOCK_BYTES), b"", b"2" * 10]
     await storage.write("a/b/part", blocks)
     assert await storage.create("a/b/metadata", b"m")
@@ -99,7 +99,7 @@ async def test_reading_more_than_is_allowed_is_refused(storage: FileStorage) -> 
         await storage.read("f", 2)
 
 
-async def test_what_is_not_there_is_named(storage: FileStorage) -> None:
+async def test_a_missing_file_is_named(storage: FileStorage) -> None:
     missing = f"cannot read {storage.location}/a/b: No such file or directory"
     with pytest.raises(CheckpointNotFoundError, match=missing):
         await storage.read("a/b", 10)
@@ -121,7 +121,7 @@ async def test_files_are_listed_in_order_and_bounded(storage: FileStorage) -> No
         await storage.files()
 
 
-async def test_what_killed_processes_leave_is_found_and_removed(
+async def test_files_of_killed_processes_are_found_and_removed(
     storage: FileStorage, tmp_path: Path
 ) -> None:
     assert await storage.directories() == await storage.directories("a") == []
@@ -254,7 +254,7 @@ async def test_a_cancelled_call_is_cancelled_even_if_its_thread_fails(
         await reading
 
 
-async def test_what_makes_the_blocks_may_fail(storage: FileStorage) -> None:
+async def test_an_error_of_the_blocks_iterator_is_raised(storage: FileStorage) -> None:
     def failing() -> Iterator[bytes]:
         yield bytes(BLOCK_BYTES)
         raise ValueError("no more")

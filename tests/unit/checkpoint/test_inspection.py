@@ -83,7 +83,7 @@ async def test_copies_of_checkpoints_have_no_journal(top: Path, tmp_path: Path) 
     ]
 
 
-async def test_what_cannot_be_read_is_found_too(top: Path) -> None:
+async def test_unreadable_checkpoints_are_found_too(top: Path) -> None:
     change(top / "job-1" / "checkpoint-9-attempt-1" / "metadata", "newer")
     bad, _, incomplete = await find_checkpoints(f"{top}/job-1", CONFIG)
     assert (bad.state, bad.metadata) == ("complete", None)

@@ -43,6 +43,6 @@ def test_another_file_is_no_entry(path: str) -> None:
         {"what": "entry", "attempt": 1, "completed": 3},
     ],
 )
-def test_what_is_no_entry_is_refused_with_its_name(content: dict[str, Any]) -> None:
+def test_an_invalid_entry_is_refused_with_its_name(content: dict[str, Any]) -> None:
     with pytest.raises(CheckpointCorruptedError, match="^journal/7 (is|names) no"):
         decode_entry(put_in_envelope(content, 1024), "journal/7")

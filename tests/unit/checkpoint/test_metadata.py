@@ -86,7 +86,7 @@ def test_exchanges_come_back_and_are_not_there_if_nothing_was_in_flight() -> Non
         ({"pointwise": None}, "pointwise is a NoneType"),
     ],
 )
-def test_what_are_no_exchanges_is_refused(change: dict[str, Any], message: str) -> None:
+def test_invalid_exchanges_are_refused(change: dict[str, Any], message: str) -> None:
     changed = content()
     changed["exchanges"] = [EXCHANGES[0]._asdict(), EXCHANGES[1]._asdict() | change]
     with pytest.raises(CheckpointCorruptedError, match=message):
@@ -110,7 +110,7 @@ def test_the_example_of_the_format_is_the_golden_one() -> None:
     assert written == (GOLDEN / "metadata.bin").read_bytes()
 
 
-def test_what_it_adds_up() -> None:
+def test_sizes_and_durations_are_totals() -> None:
     assert EXAMPLE.size_bytes == 30_010 + 4 + 6 + 5
     assert EXAMPLE.duration_ms == 250
     assert EXAMPLE._replace(completed_ms=0).duration_ms == 0
@@ -126,7 +126,7 @@ def test_what_it_adds_up() -> None:
 
 
 @pytest.mark.parametrize("kind", StateKind)
-def test_what_was_in_flight_is_no_state_of_the_operator_s_own(kind: StateKind) -> None:
+def test_in_flight_data_is_not_own_state_of_the_operator(kind: StateKind) -> None:
     state = SubtaskState(0, {kind: inline((0, b"x"))})
     assert state.has_own_state == (kind in (StateKind.KEYED, StateKind.OPERATOR))
     assert not SubtaskState(0, {}, finished=True).has_own_state
@@ -202,7 +202,7 @@ BREAKS: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("break_it", BREAKS.values(), ids=BREAKS)
-def test_what_is_no_metadata_is_refused_with_its_name(
+def test_invalid_metadata_is_refused_with_its_name(
     break_it: Callable[[dict[str, Any]], object],
 ) -> None:
     broken = content()
@@ -221,7 +221,7 @@ def test_metadata_without_state_is_metadata() -> None:
     ("finished", "parallelism", "expected"),
     [((), 3, set()), ((1,), 3, {1}), ((1,), 2, set()), ((0, 1, 2), 2, {0, 1})],
 )
-def test_who_has_finished_at_a_parallelism(
+def test_finished_subtasks_at_a_parallelism(
     finished: tuple[int, ...], parallelism: int, expected: set[int]
 ) -> None:
     """O2."""

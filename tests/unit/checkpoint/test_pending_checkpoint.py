@@ -77,7 +77,7 @@ def test_the_last_acknowledgement_completes_what_subtasks_do() -> None:
     assert not checkpoint.acknowledge(SINK, REPORT), "too late"
 
 
-def test_who_finishes_takes_part_by_that() -> None:
+def test_a_finished_subtask_takes_part() -> None:
     """O2: a checkpoint with finished subtasks."""
     checkpoint = pending(SOURCE)
     checkpoint.acknowledge(MAP, REPORT)

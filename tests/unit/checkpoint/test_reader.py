@@ -26,7 +26,7 @@ async def moved(top: Path) -> Path:
     return top / "kept for later"
 
 
-async def test_one_that_was_moved_is_read_and_good(tmp_path: Path) -> None:
+async def test_a_moved_checkpoint_is_read_and_valid(tmp_path: Path) -> None:
     place = await moved(tmp_path)
     reader = await CheckpointReader.open(str(place), CONFIG)
     assert (reader.metadata.checkpoint_id, reader.metadata.job_id) == (7, "job-1")

@@ -79,7 +79,7 @@ async def test_sections_that_are_long_are_read_one_by_one(storage: FileStorage) 
     await check_part(storage, "c", part)
 
 
-async def test_what_is_larger_than_it_may_be_fails_and_leaves_nothing(
+async def test_a_part_over_the_limit_fails_and_leaves_nothing(
     storage: FileStorage, tmp_path: Path
 ) -> None:
     config = CheckpointingConfig(part_bytes_max=MIB)
@@ -89,7 +89,7 @@ async def test_what_is_larger_than_it_may_be_fails_and_leaves_nothing(
     assert files_below(tmp_path) == []
 
 
-async def test_what_fails_while_it_is_captured_leaves_nothing(
+async def test_a_part_that_fails_during_capture_leaves_nothing(
     storage: FileStorage, tmp_path: Path
 ) -> None:
     def failing() -> Iterator[tuple[Label, bytes]]:

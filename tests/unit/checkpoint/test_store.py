@@ -136,7 +136,7 @@ async def test_the_journal_knows_what_was_completed_and_is_gone(
     assert await store.newest_claimed(lambda number: number == 2) == 1
 
 
-async def test_what_is_passed_over_is_not_restored_and_removed_first(
+async def test_passed_over_checkpoints_are_not_restored_and_removed_first(
     store: CheckpointStore,
 ) -> None:
     claimed = await FencedStore.claim(store, 1)
@@ -155,7 +155,7 @@ async def test_what_is_passed_over_is_not_restored_and_removed_first(
 
 
 @pytest.mark.parametrize(("how", "is_seen"), [("removed", True), ("torn", True), ("a bit", False)])
-async def test_what_is_only_looked_at_is_not_read(
+async def test_verification_without_reads_reads_no_files(
     store: CheckpointStore,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -43,7 +43,7 @@ async def written(storage: FileStorage, small: StatePart) -> CheckpointMetadata:
     return metadata(operators=(OperatorState("counts", 4, 128, tuple(subtasks)),))
 
 
-async def test_what_was_written_is_good(storage: FileStorage) -> None:
+async def test_a_written_checkpoint_is_valid(storage: FileStorage) -> None:
     assert await find_damage(storage, "c", await written(storage, inline(("s", b"1")))) == []
 
 

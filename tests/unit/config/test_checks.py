@@ -41,7 +41,7 @@ def refusal(section: type[Any], name: str, value: object) -> str:
     [None, b"1", [1], {}, object(), float("nan"), float("inf"), -float("inf"), 2**1024, 1e300],
     ids=spelled,
 )
-def test_what_no_field_may_be_is_refused_with_its_name(value: object) -> None:
+def test_a_value_of_a_wrong_type_is_refused_with_the_field_name(value: object) -> None:
     for section, name in FIELDS:
         message = refusal(section, name, value)
         assert message.startswith(f"{name} is ")
@@ -98,7 +98,7 @@ def refused(check: Any, *arguments: Any) -> str:
         ("timeout", 0),
     ],
 )
-def test_what_a_field_may_be_is_taken(name: str, value: Any) -> None:
+def test_a_valid_value_is_accepted(name: str, value: Any) -> None:
     check_fields(Section(**{name: value}))
 
 
@@ -120,7 +120,7 @@ def test_what_a_field_may_be_is_taken(name: str, value: Any) -> None:
     ],
     ids=spelled,
 )
-def test_what_a_field_may_not_be_is_refused_with_what_it_may(
+def test_an_invalid_value_is_refused_with_the_valid_ones(
     name: str, value: Any, message: str
 ) -> None:
     assert refused(check_fields, Section(**{name: value})) == message

@@ -28,7 +28,7 @@ from flinknet.errors import ConfigurationError
         ({"mode": "twice"}, 'mode is \'twice\': choose "exactly_once" or "at_least_once"'),
     ],
 )
-def test_what_does_not_work_is_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         JobCheckpointingConfig(**{"interval_ms": 1000.0, **options})
     assert message in str(raised.value)
@@ -51,7 +51,7 @@ def test_a_pause_allows_one_at_a_time() -> None:
         ("no_externalized_checkpoints", False, False),
     ],
 )
-def test_what_is_left_of_a_job_that_could_go_on(
+def test_retained_checkpoints_of_an_ended_job(
     retention: CheckpointRetention, failed: bool, cancelled: bool
 ) -> None:
     """Flink's CheckpointRetentionPolicy."""

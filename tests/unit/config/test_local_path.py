@@ -25,6 +25,6 @@ def test_a_file_of_another_machine_is_refused() -> None:
         local_path("file://tmp/out")
 
 
-def test_what_is_in_memory_is_of_one_process() -> None:
+def test_a_location_in_memory_is_process_local() -> None:
     assert is_process_local("memory://out")
     assert not any(map(is_process_local, ("memory", "/memory/x", "s3://memory/x", "file:///x")))

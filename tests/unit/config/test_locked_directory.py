@@ -34,13 +34,13 @@ def test_it_is_made_and_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file"):
         LockedDirectory("flinknet-test-", tmp_path / "file")
 
 
-def test_what_a_killed_process_has_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_only_directories_of_killed_processes_are_removed(tmp_path: Path) -> None:
     for other in ("other", "flinknet-test-without-a-lock", "flinknet-other-"):
         (tmp_path / other).mkdir()
     with subprocess.Popen(

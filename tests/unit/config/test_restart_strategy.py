@@ -34,7 +34,7 @@ from flinknet.errors import ConfigurationError
         ),
     ],
 )
-def test_what_does_not_work_is_refused(make: Callable[[], object], message: str) -> None:
+def test_invalid_settings_are_refused(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         make()
     assert message in str(raised.value)

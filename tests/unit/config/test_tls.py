@@ -29,7 +29,7 @@ def test_fingerprints_are_written_as_tools_print_them() -> None:
 
 
 @pytest.mark.parametrize("pinned", ["ab", FINGERPRINT + "a", "gg" * 32])
-def test_what_is_no_fingerprint_is_refused(pinned: str) -> None:
+def test_an_invalid_fingerprint_is_refused(pinned: str) -> None:
     with pytest.raises(ConfigurationError, match="64 hexadecimal digits"):
         TlsConfig(**FILES, pinned=pinned)
 

@@ -107,7 +107,7 @@ def test_a_frame_goes_to_the_channel_of_its_number() -> None:
     consumer.close()
 
 
-def test_what_is_late_for_a_closed_channel_is_dropped_and_counted() -> None:
+def test_late_buffers_of_a_closed_channel_are_dropped_and_counted() -> None:
     consumer = Consumer()
     consumer.registry.remove(consumer.channels[0])
     assert consumer.begin(0) is None
@@ -142,7 +142,7 @@ def test_an_error_ends_its_channel_and_nothing_may_follow() -> None:
     consumer.close()
 
 
-def test_events_that_nobody_takes_are_limited() -> None:
+def test_unread_events_are_limited() -> None:
     consumer = Consumer(wire=WireLimits(events_per_channel_max=2))
     event = DataType.EVENT_BUFFER
     consumer.deliver(0, 0, event)

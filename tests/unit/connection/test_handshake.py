@@ -187,7 +187,9 @@ def test_a_message_in_another_state_than_its_own_is_not_answered(
 
 @pytest.mark.parametrize("state", OPEN)
 @pytest.mark.parametrize("garbage", [b"GET /", b"flinknet\x00\x05\xff\xff", bytes(100)])
-def test_what_is_no_handshake_is_not_answered(state: HandshakeState, garbage: bytes) -> None:
+def test_bytes_other_than_a_handshake_are_not_answered(
+    state: HandshakeState, garbage: bytes
+) -> None:
     handshake = in_state(state)
     assert handshake.received(garbage) == b""
     assert handshake.state is S.FAILED
@@ -258,7 +260,7 @@ def test_bytes_behind_the_answer_are_kept() -> None:
 
 
 @pytest.mark.parametrize("early", [b"\x91", b"\x91\x0c", b"flinknet"])
-def test_who_speaks_before_it_is_welcome_is_not_answered(early: bytes) -> None:
+def test_a_peer_that_sends_before_the_answer_is_not_answered(early: bytes) -> None:
     one, other = dialling(), accepting()
     hello = one.received(other.received(one.start()))
     assert other.received(hello + early) == b""
@@ -291,7 +293,7 @@ def test_the_accepting_side_proves_itself_first() -> None:
     assert one.theirs is other.theirs is None
 
 
-def test_who_does_not_prove_itself_hears_nothing_of_the_job() -> None:
+def test_a_peer_without_a_proof_learns_nothing_about_the_job() -> None:
     """The refusal does not even tell whether there was another reason to refuse."""
     for identity in (DIALLER, replace(DIALLER, job="invoices"), replace(DIALLER, attempt=9)):
         other = in_state(S.AWAITS_HELLO)
@@ -326,7 +328,7 @@ def test_no_proof_of_one_side_is_good_for_the_other() -> None:
     assert first.received(hello) == Refusal(Verdict.REFUSED).encode()
 
 
-def test_nobody_between_them_can_change_a_bit() -> None:
+def test_a_changed_bit_on_the_way_prevents_the_agreement() -> None:
     """A changed bit of any message, in either direction, prevents the agreement."""
     one, other = dialling(), accepting()
     opening = one.start()
@@ -348,7 +350,7 @@ ADMISSIONS: list[tuple[Verdict, bool]] = [(Verdict.DUPLICATE, True), (Verdict.FU
 
 
 @pytest.mark.parametrize(("verdict", "may_pass"), ADMISSIONS)
-def test_the_owner_may_turn_away_who_agrees(verdict: Verdict, may_pass: bool) -> None:
+def test_the_owner_may_refuse_a_valid_peer(verdict: Verdict, may_pass: bool) -> None:
     asked: list[WorkerIdentity] = []
 
     def admit(theirs: WorkerIdentity) -> tuple[Verdict, str]:
@@ -367,7 +369,7 @@ def test_the_owner_may_turn_away_who_agrees(verdict: Verdict, may_pass: bool) ->
         assert "not now" in str(handshake.error)
 
 
-def test_the_owner_is_not_asked_about_who_does_not_agree() -> None:
+def test_the_owner_is_not_asked_about_an_invalid_peer() -> None:
     def admit(theirs: WorkerIdentity) -> tuple[Verdict, str]:
         raise AssertionError(theirs)
 
@@ -524,7 +526,7 @@ def test_a_peer_that_dials_with_the_certificate_of_another_is_turned_away(
         assert f"its certificate is for {shown!r}, it says 'worker-1'" in str(handshake.error)
 
 
-def test_what_the_transport_has_found_ends_a_handshake_without_a_word() -> None:
+def test_an_error_of_the_transport_ends_a_handshake_without_an_answer() -> None:
     one = dialling()
     one.start()
     one.reject(HandshakeError("its certificate is not pinned"))
@@ -566,7 +568,9 @@ def test_the_docstring_shows_the_table() -> None:
 @pytest.mark.parametrize(
     ("state", "event"), [pair for pair in product(S, E) if pair not in TRANSITIONS]
 )
-def test_what_is_not_in_the_table_is_refused(state: HandshakeState, event: HandshakeEvent) -> None:
+def test_an_event_that_is_not_in_the_table_is_refused(
+    state: HandshakeState, event: HandshakeEvent
+) -> None:
     handshake = accepting()
     handshake.state = state
     with pytest.raises(AssertionError, match="must not happen"):
@@ -574,7 +578,7 @@ def test_what_is_not_in_the_table_is_refused(state: HandshakeState, event: Hands
     assert handshake.state is state
 
 
-def test_who_has_said_anything_is_not_silent() -> None:
+def test_a_peer_that_has_sent_bytes_is_not_silent() -> None:
     handshake = accepting()
     assert handshake.is_silent
     handshake.received(Opening(DIALS).encode()[:1])

@@ -84,7 +84,7 @@ def test_the_docstring_shows_the_table() -> None:
 
 
 @pytest.mark.parametrize("state", S)
-def test_who_speaks(state: LinkState) -> None:
+def test_states_in_which_a_side_may_send(state: LinkState) -> None:
     """Queued messages are sent as long as this side has not sent its goodbye."""
     joined = Joined()
     for step in way_to(state, S.OPEN, TRANSITIONS):
@@ -403,7 +403,7 @@ def test_the_loss_of_a_peer_in_use_is_told_once(caplog: pytest.LogCaptureFixture
     joined.close()
 
 
-def test_what_goes_with_every_buffer_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_sent_with_every_buffer_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     joined = arranged()
     caplog.set_level(logging.DEBUG, "flinknet")
     for _ in range(3):

@@ -81,7 +81,7 @@ def test_a_link_that_is_always_busy_is_not_given_up() -> None:
         assert reason is None
 
 
-def test_who_was_held_up_itself_listens_before_it_judges() -> None:
+def test_a_side_that_was_blocked_reads_before_it_judges() -> None:
     """A user function that blocks this side's event loop for minutes says nothing about the
     peer."""
     liveness = Liveness(INTERVAL, TIMEOUT)
@@ -91,7 +91,7 @@ def test_who_was_held_up_itself_listens_before_it_judges() -> None:
     assert liveness.tick(620.0, bytes_out=9999, unsent_bytes=100) is None
 
 
-def test_nobody_is_judged_who_may_have_stopped_reading_on_purpose() -> None:
+def test_a_peer_that_may_have_paused_reading_is_not_judged() -> None:
     liveness = Liveness(INTERVAL, TIMEOUT)
     for tick in range(20):
         assert (

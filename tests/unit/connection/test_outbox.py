@@ -75,7 +75,7 @@ def test_the_share_is_kept_across_writes_of_any_size() -> None:
     joined.close()
 
 
-def test_what_was_sent_over_the_quantum_is_paid_back() -> None:
+def test_bytes_over_the_quantum_are_deducted_later() -> None:
     """Frames of full buffers exceed a quantum by a header.
 
     In the long run that gives no channel more.
@@ -216,7 +216,7 @@ def test_a_cancelled_reader_is_forgotten() -> None:
     joined.close()
 
 
-def test_what_is_cleared_is_not_sent() -> None:
+def test_cleared_output_is_not_sent() -> None:
     joined = arranged(1)
     fill(joined, 0, 2, 10)
     outbox = joined.producer.session.outbox

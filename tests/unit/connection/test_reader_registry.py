@@ -229,7 +229,7 @@ def test_a_request_over_the_workers_limit_fails_its_channel_alone() -> None:
         (M.ADD_EVENT_CREDIT, 1, 1),
     ],
 )
-def test_what_was_never_sent_on_a_refused_channel_cannot_be_answered(
+def test_a_refused_channel_accepts_no_answer_to_data_never_sent(
     answer: tuple[M, *tuple[int, ...]],
 ) -> None:
     joined = Joined(wire=WireLimits(channels_per_worker_max=1))
@@ -286,7 +286,7 @@ VIOLATIONS: dict[str, tuple[dict[str, Any], bytes]] = {
 
 
 @pytest.mark.parametrize("reason", VIOLATIONS)
-def test_what_a_peer_must_not_say_about_its_channels(reason: str) -> None:
+def test_invalid_messages_about_channels_are_refused(reason: str) -> None:
     options, said = VIOLATIONS[reason]
     joined = Joined(**options)
     with pytest.raises(RemoteProtocolError, match=re.escape(reason)):

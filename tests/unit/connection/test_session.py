@@ -88,7 +88,7 @@ def test_only_an_open_session_has_anything_to_say(state: SessionState) -> None:
     joined.close()
 
 
-def test_what_is_said_without_a_link_waits_for_one() -> None:
+def test_messages_without_a_link_wait_for_one() -> None:
     joined = Joined()
     registry, config = joined.producer.registry, joined.producer.config
     session = Session("the peer", registry, config)
@@ -467,7 +467,7 @@ def test_credit_that_gathers_while_nothing_can_be_written_becomes_one_message() 
     joined.close()
 
 
-def test_credit_that_nobody_waits_for_goes_along_with_something_else() -> None:
+def test_credit_that_is_not_urgent_is_sent_with_other_output() -> None:
     """F8: such credit does not cause a write of its own.
 
     As part of another write it costs next to nothing.
@@ -752,7 +752,7 @@ def test_a_cancel_releases_the_reader_and_keeps_the_partition(queued: bool) -> N
     joined.close()
 
 
-def test_what_is_on_its_way_to_a_cancelled_channel_is_skipped() -> None:
+def test_messages_in_transit_to_a_cancelled_channel_are_skipped() -> None:
     """E15, F2, F6: this applies to data, backlogs and errors; the messages behind them are
     intact."""
     joined = Joined()
@@ -928,7 +928,7 @@ def test_the_first_cause_stays() -> None:
     joined.close()
 
 
-def test_what_was_received_is_gone_with_the_error() -> None:
+def test_an_error_drops_the_received_data() -> None:
     """The error precedes data, as a failed task must not go on processing."""
     joined = Joined()
     joined.producer.make_partition()

@@ -252,7 +252,7 @@ def test_a_reader_with_credit_has_no_need_to_announce() -> None:
     reading.close()
 
 
-def test_what_is_announced_is_what_the_subpartition_has() -> None:
+def test_the_announced_backlog_is_the_subpartitions() -> None:
     """E4."""
     owner = Owner()
     partition, pool = make_partition()
@@ -375,7 +375,7 @@ def test_an_acknowledgement_may_come_after_a_failure() -> None:
     reading.close()
 
 
-def test_what_is_sent_is_in_order_whatever_the_view_yields() -> None:
+def test_sequence_numbers_are_in_order_for_any_view() -> None:
     """A wrong order is a programming error of this side, which would otherwise look like the peer's
     fault."""
     reading = Reading(credit=2)

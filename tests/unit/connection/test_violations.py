@@ -224,7 +224,7 @@ def is_taken(worker: Worker, data: bytes) -> bool:
 
 
 @pytest.mark.parametrize("state", states(PRODUCER_STATES))
-def test_what_a_consumer_may_say(state: str) -> None:
+def test_messages_that_a_consumer_may_send(state: str) -> None:
     """E12, E15, E16; reliability 7: every (state, message) pair."""
     for name, message, legal in pairs(PRODUCER_STATES):
         if name == state:
@@ -235,7 +235,7 @@ def test_what_a_consumer_may_say(state: str) -> None:
 
 
 @pytest.mark.parametrize("state", states(CONSUMER_STATES))
-def test_what_a_producer_may_say(state: str) -> None:
+def test_messages_that_a_producer_may_send(state: str) -> None:
     """F4-F6, F10; reliability 7: every (state, message) pair."""
     for name, message, legal in pairs(CONSUMER_STATES):
         if name == state:
@@ -336,7 +336,7 @@ def test_a_stream_that_does_not_end_as_it_should_breaks_the_connection(
     setting.close()
 
 
-def test_events_that_nobody_takes_are_limited() -> None:
+def test_unread_events_are_limited() -> None:
     """An event costs no credit. Without a limit, events could use memory without bound."""
     limit = 1_000
     setting = Setting()

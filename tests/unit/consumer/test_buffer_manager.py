@@ -202,7 +202,7 @@ def test_a_channel_that_needs_no_more_lets_the_next_one_have_it() -> None:
     assert (satisfied.waiting, starved.waiting) == (False, False)
 
 
-def test_what_a_channel_needs_itself_it_does_not_give_back() -> None:
+def test_a_channel_returns_no_required_buffers() -> None:
     """Census 1.6 rule 5: it returns only buffers over its requirement, though others wait."""
     arranged = Arranged(2, exclusive=1, floating=1)
     manager, starved = arranged.managers

@@ -71,7 +71,7 @@ def test_every_row_is_taken(state: PersisterState, event: PersisterEvent) -> Non
     assert arranged.persister.state is TRANSITIONS[state, event]
 
 
-def test_what_arrives_is_stored_until_the_barrier_comes() -> None:
+def test_buffers_are_stored_until_the_barrier_arrives() -> None:
     """Row 58."""
     arranged = Arranged()
     assert arranged.start(1)
@@ -144,7 +144,7 @@ def test_a_later_checkpoint_takes_over() -> None:
     assert not arranged.stores
 
 
-def test_what_is_no_barrier_changes_nothing() -> None:
+def test_other_events_than_barriers_change_nothing() -> None:
     arranged = Arranged()
     arranged.start(1)
     arranged.persister.on_event(CancelCheckpointMarker(1).event(), 0)

@@ -81,14 +81,14 @@ def test_when_credit_is_due(
     credit.check_invariants(free, is_busy=is_busy)
 
 
-def test_what_the_producer_uses_makes_credit_due() -> None:
+def test_credit_becomes_due_when_the_producer_uses_it_up() -> None:
     credit = ChannelCredit()
     assert credit.settle(2, free=4, queued=0, backlog=0, is_busy=False) is S.OFFERED
     assert credit.settle(0, free=3, queued=1, backlog=0, is_busy=False) is S.DUE
     assert credit.take() == 2
 
 
-def test_what_becomes_free_while_it_is_due_goes_along() -> None:
+def test_buffers_freed_while_credit_is_due_are_announced_too() -> None:
     credit = ChannelCredit()
     credit.settle(1, free=1, queued=0, backlog=1, is_busy=False)
     credit.add(2)

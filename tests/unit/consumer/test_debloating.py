@@ -209,7 +209,7 @@ def test_an_unknown_channel_is_told_nothing() -> None:
 
 
 @pytest.mark.parametrize("state", ["released", "finished"])
-def test_a_gate_that_is_done_tells_nobody(state: str) -> None:
+def test_a_finished_gate_announces_no_size(state: str) -> None:
     """G15: announcing a size on a released channel would be an error."""
     client = Client()
     gate, pool = make_debloating_gate(THERE, client=client)
@@ -342,7 +342,7 @@ def debloater(
         (50, 248, 3333, None),
     ],
 )
-def test_what_is_on_its_way_shall_be_consumed_within_the_target(
+def test_the_size_lets_in_flight_data_be_consumed_within_the_target(
     smallest: int, largest: int, throughput: float, expected: int | None
 ) -> None:
     """P2: target 1200 ms, 16 buffers; the size is bounded, and an unchanged size is not

@@ -50,7 +50,7 @@ def test_queues_of_a_gate() -> None:
     partition.release()
 
 
-def test_what_came_in_from_near_and_far() -> None:
+def test_local_and_remote_input_is_counted() -> None:
     """Section 5: numBytesInLocal, numBytesInRemote, numBuffersInLocal, numBuffersInRemote."""
     gate, pool = make_gate(THERE, HERE)
     deliver(gate.remote_channels[0], 0, b"abc")

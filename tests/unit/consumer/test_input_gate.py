@@ -582,7 +582,7 @@ def test_the_first_error_is_the_one_that_counts() -> None:
         gate.poll()
 
 
-def test_whoever_asked_is_told_the_first_error() -> None:
+def test_a_callback_gets_the_first_error() -> None:
     """The callback is called once, or immediately if there was an error before."""
     gate, _ = make_remote_gate(1)
     causes = [ProducerFailedError("first cause"), RemoteTransportError("later")]
@@ -621,7 +621,7 @@ def test_a_partition_that_is_not_there_fails_the_gate() -> None:
         gate.poll()
 
 
-def test_a_released_gate_wakes_whoever_waits_and_says_so() -> None:
+def test_a_released_gate_wakes_waiters_and_calls_back() -> None:
     """I5: a second release does nothing, and the callback is called once."""
     gate, pool = make_remote_gate(2)
     told: list[InputGate] = []
@@ -639,7 +639,7 @@ def test_a_released_gate_wakes_whoever_waits_and_says_so() -> None:
     assert pool.statistics().local_pools == 0
 
 
-def test_what_arrives_after_the_release_is_recycled() -> None:
+def test_buffers_arriving_after_the_release_are_recycled() -> None:
     """G6, F6."""
     gate, pool = make_remote_gate(1)
     (channel,) = gate.remote_channels

@@ -85,7 +85,7 @@ def test_the_buffer_itself_moves() -> None:
     assert arranged.partition.statistics().pool.in_use == in_use - 1
 
 
-def test_what_an_event_overtakes_is_its_producers_to_give() -> None:
+def test_overtaken_buffers_of_an_event_stay_with_the_producer() -> None:
     """H5, row 17: each buffer is either polled before the event or overtaken by it.
 
     The channel does not own the buffers that wait in the subpartition.
@@ -122,7 +122,7 @@ def barrier(alignment: Alignment, timeout_ms: int | None = None) -> CheckpointBa
     return CheckpointBarrier(1, 0, CheckpointOptions(CheckpointKind(0), alignment, timeout_ms))
 
 
-def test_what_is_polled_in_front_of_the_barrier_is_stored() -> None:
+def test_buffers_polled_before_the_barrier_are_stored() -> None:
     """H5: this applies to an unaligned checkpoint.
 
     Data behind the barrier is not stored, and neither is data in front of an aligned barrier while
@@ -233,7 +233,7 @@ def test_a_channel_says_whether_there_is_more() -> None:
     assert (counts.unannounced_credit, counts.exclusive_free, counts.floating_free) == (0, 0, 0)
 
 
-def test_what_is_there_before_the_request_is_noticed() -> None:
+def test_data_present_before_the_request_is_noticed() -> None:
     arranged = Arranged(requested=False)
     put(arranged.partition, 0, b"data")
     arranged.partition.flush(0)

@@ -282,7 +282,7 @@ def test_credit_waits_while_the_producer_has_half_of_it_and_no_data(
     assert (arranged.channel.credit.unannounced, arranged.credit_notices) == (1, notices)
 
 
-def test_what_the_producer_uses_moves_credit_as_well() -> None:
+def test_credit_is_announced_when_the_producer_uses_it_up() -> None:
     """F8: credit is announced when the producer has less left than the amount held back."""
     arranged = Arranged(exclusive=8, borrowed=8)
     for sequence in range(3):
@@ -347,7 +347,7 @@ def test_credit_waits_up_to_three_quarters_of_the_buffers() -> None:
     assert notices == [0, 0, 0, 0, 0, 1, 1]
 
 
-def test_what_is_polled_makes_held_credit_due() -> None:
+def test_polling_makes_held_credit_due() -> None:
     """F8: already before it is recycled, when the unannounced credit is three quarters of the
     rest."""
     arranged = Arranged(exclusive=4, borrowed=8)
@@ -542,7 +542,7 @@ def test_sequence_numbers_may_wrap_around_a_barrier(
     assert Stored(arranged).numbers == [0, 1]
 
 
-def test_what_is_stored_outlives_its_channel() -> None:
+def test_stored_buffers_outlive_their_channel() -> None:
     """Row 17: the stored buffers are references of their own."""
     arranged = Arranged(exclusive=4)
     arrive(arranged, DATA, DATA, PRIORITY, DATA)
@@ -724,7 +724,7 @@ def test_buffers_in_use_are_those_here_and_those_behind() -> None:
     assert arranged.channel.buffers_in_use == 0
 
 
-def test_a_buffer_size_is_sent_once_there_is_somebody_to_send_it_to() -> None:
+def test_a_buffer_size_is_sent_after_the_request() -> None:
     """F11, G15: the channel sends it only after it was requested."""
     arranged = Arranged(requested=False)
     arranged.channel.announce_buffer_size(100)

@@ -50,7 +50,7 @@ def test_buffers_come_from_the_pool_and_go_back_to_it(arranged: Arranged) -> Non
     arranged.close()
 
 
-def test_who_finds_none_is_told_when_there_is_one(arranged: Arranged) -> None:
+def test_a_waiting_channel_is_notified_of_a_free_buffer(arranged: Arranged) -> None:
     """The order is first come, first served, and the buffer is kept for the notified channel."""
     first, second, third = arranged.channels
     held = [first.take(), first.take()]
@@ -126,7 +126,7 @@ def test_a_channel_owns_no_buffers(arranged: Arranged) -> None:
     arranged.close()
 
 
-def test_what_is_kept_is_counted_as_floating(arranged: Arranged) -> None:
+def test_reserved_buffers_are_counted_as_floating(arranged: Arranged) -> None:
     first, second, _ = arranged.channels
     held = [first.take(), first.take()]
     assert second.take() is None

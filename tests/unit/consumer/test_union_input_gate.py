@@ -134,7 +134,7 @@ def test_a_union_is_available_when_a_gate_is() -> None:
     arranged.close()
 
 
-def test_what_was_there_before_the_union_is_found() -> None:
+def test_data_present_before_the_union_is_found() -> None:
     gates = [make_remote_gate(1)[0], make_remote_gate(1)[0]]
     deliver(gates[1].remote_channels[0], 0, b"early", data_type=PRIORITY)
     union = UnionInputGate(gates)
@@ -262,7 +262,7 @@ def test_the_first_error_comes_before_all_data(fail: Callable[[Arranged], None])
     arranged.close()
 
 
-def test_an_error_wakes_whoever_waits() -> None:
+def test_an_error_wakes_waiters() -> None:
     arranged = Arranged(1, 1)
     assert arranged.union.poll() is None
     woken = arranged.woken()

@@ -26,7 +26,7 @@ def test_a_channel_without_a_producer_has_nothing(channel: UnknownInputChannel) 
     channel.check_invariants()
 
 
-def test_nobody_is_there_to_be_told_anything(channel: UnknownInputChannel) -> None:
+def test_announcements_without_a_producer_do_nothing(channel: UnknownInputChannel) -> None:
     channel.announce_buffer_size(10)
     channel.announce_credit()
 
@@ -47,7 +47,7 @@ def test_it_is_released_once_and_for_all(channel: UnknownInputChannel) -> None:
     assert channel.statistics().released
 
 
-def test_what_only_a_producer_could_cause_is_a_programming_error(
+def test_calls_that_need_a_producer_are_programming_errors(
     channel: UnknownInputChannel,
 ) -> None:
     """No data has been delivered yet, so there is nothing to answer."""

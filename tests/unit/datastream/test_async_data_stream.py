@@ -170,7 +170,7 @@ async def test_a_checkpoint_waits_for_no_request_and_has_them_all(
         ((len, MINUTE), "async_invoke of len is no coroutine function"),
     ],
 )
-def test_what_cannot_work_is_refused(arguments: tuple[Any, ...], message: str) -> None:
+def test_invalid_arguments_are_refused(arguments: tuple[Any, ...], message: str) -> None:
     numbers = StreamExecutionEnvironment().from_collection([1])
     with pytest.raises(ConfigurationError, match=message):
         AsyncDataStream.ordered_wait(numbers, *arguments)

@@ -36,7 +36,7 @@ def test_without_checkpoints_there_is_nothing() -> None:
     assert (graph.checkpointing, graph.restart) == (None, NO_RESTART)
 
 
-def test_what_is_set_travels_with_the_job_which_is_restarted() -> None:
+def test_settings_are_sent_with_the_job_and_survive_restarts() -> None:
     environment = program()
     assert environment.enable_checkpointing(200) is environment
     config = environment.get_checkpoint_config()
@@ -88,7 +88,7 @@ def test_unaligned_checkpoints_in_pyflinks_names() -> None:
         (lambda config: config.set_max_concurrent_checkpoints(0), "max_concurrent is 0"),
     ],
 )
-def test_what_does_not_work_is_refused_where_it_is_set(
+def test_invalid_settings_are_refused_by_the_setter(
     change: Callable[[CheckpointConfig], object], message: str
 ) -> None:
     config = CheckpointConfig()

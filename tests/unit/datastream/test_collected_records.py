@@ -111,7 +111,7 @@ def test_with_checkpoints_records_come_when_they_cannot_come_again(job: Job) -> 
     assert list(job.records) == ["3 again"]
 
 
-def test_a_checkpoint_that_nobody_knows_shows_nothing(job: Job) -> None:
+def test_an_unknown_checkpoint_shows_no_records(job: Job) -> None:
     with job.subtask(0, None, checkpointed=True) as subtask:
         say(subtask, ("records", [1]), ("complete", 5))
     job.fail()
@@ -153,7 +153,7 @@ def test_closing_cancels_the_job_and_leaves_nothing(job: Job) -> None:
     assert job.client.get_job_execution_result().done()
 
 
-def test_what_comes_behind_the_end_is_taken(job: Job) -> None:
+def test_records_behind_the_end_are_taken(job: Job) -> None:
     """The last checkpoint is taken there. No record is shown twice, in any order of events."""
     with job.subtask(0, None, checkpointed=True) as subtask:
         say(subtask, ("records", [1, 2]))
@@ -165,7 +165,7 @@ def test_what_comes_behind_the_end_is_taken(job: Job) -> None:
         assert list(job.records) == [3]
 
 
-def test_what_a_slow_program_has_not_read_of_a_lost_subtask_does_not_come_twice(job: Job) -> None:
+def test_unread_records_of_a_lost_subtask_are_not_returned_twice(job: Job) -> None:
     """These records are in the old connection, behind those for which the program has no room."""
     with (
         job.subtask(0, None, checkpointed=True) as lost,

@@ -144,7 +144,7 @@ def test_restart_strategies_are_set(options: dict[str, str], strategy: object) -
         ),
     ],
 )
-def test_what_is_wrong_is_refused_by_name(options: dict[str, str], message: str) -> None:
+def test_an_invalid_option_is_refused_by_name(options: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         StreamExecutionEnvironment().configure(Configuration.from_dict(options))
 
@@ -224,7 +224,7 @@ def test_a_job_that_cannot_be_configured_so_is_refused_before_a_cluster_starts()
         StreamExecutionEnvironment.get_execution_environment,
     ],
 )
-def test_what_does_nothing_here_is_taken_and_says_why(
+def test_an_option_without_effect_is_accepted_with_a_warning(
     key: str, set_options: Callable[[Configuration], object]
 ) -> None:
     configuration = Configuration.from_dict({key: "x"})

@@ -201,7 +201,7 @@ class Summed(AggregateFunction):
 
 
 @pytest.mark.parametrize("fold", ["reduce", "aggregate"])
-async def test_what_a_fold_emits_at_the_end_is_not_late(
+async def test_final_results_of_a_fold_are_not_late(
     environment: StreamExecutionEnvironment, fold: str
 ) -> None:
     """They come before the end of event time, so windows behind have all of them, once."""

@@ -35,7 +35,7 @@ async def test_a_result_is_awaited() -> None:
         await JobClient(fails, JobControl()).get_job_execution_result()
 
 
-async def test_who_is_cancelled_while_waiting_leaves_the_job_running() -> None:
+async def test_a_cancelled_waiter_leaves_the_job_running() -> None:
     go_on = threading.Event()
 
     def run() -> JobResult:

@@ -55,7 +55,7 @@ class Program:
         return list(iter(lambda: read_frame(file), None))
 
 
-async def test_what_a_subtask_sends(tmp_path: Path) -> None:
+async def test_frames_that_a_subtask_sends(tmp_path: Path) -> None:
     async with Program(tmp_path / "socket") as program:
         sink = ProgramSink(program.path)
         await sink.open(context(index=1, attempt=4, checkpointed=True, collect_records_max=3))

@@ -79,7 +79,7 @@ def test_functions_that_stand_alone_are_here() -> None:
         assert takes(getattr(datastream, name), parameters), name
 
 
-def test_what_differs_is_something_that_pyflink_has() -> None:
+def test_documented_differences_exist_in_pyflink() -> None:
     assert set(DIFFERENCES) <= set(CLASSES)
 
 

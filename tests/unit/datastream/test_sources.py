@@ -142,7 +142,7 @@ def test_wrong_generators() -> None:
 
 
 @pytest.mark.parametrize("limited", [False, True])
-async def test_what_is_left_can_be_read_by_several(limited: bool) -> None:
+async def test_the_rest_can_be_read_by_several_subtasks(limited: bool) -> None:
     """Each part is a share of its own, as the source distributes records one by one."""
     generated = GeneratorSource(int, 100)
     source = RateLimitedSource(generated, 1e9) if limited else generated

@@ -37,7 +37,7 @@ def test_anything_else_is_refused(backend: Any) -> None:
         StreamExecutionEnvironment().set_state_backend(backend)
 
 
-def test_what_is_not_there_is_said() -> None:
+def test_an_unsupported_option_is_refused() -> None:
     EmbeddedRocksDBStateBackend(False)
     with pytest.raises(ConfigurationError, match="incremental checkpoints are not supported"):
         EmbeddedRocksDBStateBackend(enable_incremental_checkpointing=True)

@@ -51,7 +51,7 @@ def test_delays_grow_for_each_request_by_itself_up_to_a_bound() -> None:
         ((1, 1, 1, 0, None, None), "multiplier"),
     ],
 )
-def test_what_is_not_positive_is_refused(arguments: Any, named: str) -> None:
+def test_a_number_that_is_not_positive_is_refused(arguments: Any, named: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{named} is .*: choose a number greater than 0"):
         ExponentialBackoffDelayRetryStrategy(*arguments)
     with pytest.raises(ConfigurationError, match="backoff_time_millis is None"):

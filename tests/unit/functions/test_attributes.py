@@ -181,7 +181,7 @@ def test_an_attribute_whose_name_is_none_is_left_to_pickle() -> None:
     assert str(vars(arrived(value))) == "{7: 8}"
 
 
-def test_what_cannot_be_pickled_says_so() -> None:
+def test_an_unpicklable_object_is_named() -> None:
     with pytest.raises(TypeError, match="generator"):
         arrived(Plain(value=(one for one in "text")))
 
@@ -225,7 +225,7 @@ print(*found(pickle.loads({dumps}(Sum()))))
 """
 
 
-def test_what_arrived_is_found_where_the_class_keeps_it() -> None:
+def test_attributes_are_restored_at_the_index_of_the_class() -> None:
     """It is found by an index, without a dictionary.
 
     The test has a process of its own, as no debugger may be attached.

@@ -22,10 +22,10 @@ def test_they_have_numbers_that_no_job_comes_to() -> None:
     assert set(BUILTIN_TYPES.values()) == {Row, Instant}
 
 
-def test_who_registers_them_changes_nothing() -> None:
+def test_registering_builtin_types_changes_nothing() -> None:
     assert record_types([Row, Reading]).numbered == record_types([Reading]).numbered
 
 
-def test_what_cannot_be_registered_is_refused() -> None:
+def test_an_invalid_class_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="int cannot be registered"):
         record_types([int])

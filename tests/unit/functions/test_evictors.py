@@ -37,7 +37,7 @@ def distance(one: Any, other: Any) -> float:
     ],
 )
 @pytest.mark.parametrize("after", [False, True])
-def test_what_is_left(make: Any, left: list[int], after: bool) -> None:
+def test_elements_left_by_an_evictor(make: Any, left: list[int], after: bool) -> None:
     """Each evicts at one of the two moments, and does nothing at the other."""
     evictor: Evictor = make(after)
     elements = [TimestampedValue(value, value) for value in (1, 5, 9, 6)]
@@ -77,7 +77,7 @@ class Everything(Evictor):
     ("contents", "said", "of_nothing"),
     [(ElementContents(), [1, 2], []), (ReducedContents(int.__add__), [3], None)],
 )
-def test_what_a_window_makes_of_what_is_left(
+def test_window_results_of_the_remaining_elements(
     contents: WindowContents, said: Any, of_nothing: Any
 ) -> None:
     """As in Flink, a function may get no records at all if none is left; a fold then has no

@@ -40,7 +40,7 @@ def test_a_row_of_names_makes_rows() -> None:
         person(1, 2, 3)
 
 
-def test_what_is_not_there_is_an_error() -> None:
+def test_a_missing_field_is_an_error() -> None:
     row = Row(name="Alice")
     with pytest.raises(AttributeError, match="no value 'age'"):
         _ = row.age

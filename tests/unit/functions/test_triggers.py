@@ -144,7 +144,7 @@ def test_a_trigger_does_nothing_that_it_does_not_say() -> None:
     ],
     ids=lambda value: getattr(value, "name", str(value)),
 )
-def test_what_becomes_of_a_window(result: TriggerResult, is_fire: bool, is_purge: bool) -> None:
+def test_trigger_results_of_a_window(result: TriggerResult, is_fire: bool, is_purge: bool) -> None:
     assert (result.is_fire(), result.is_purge()) == (is_fire, is_purge)
 
 

@@ -72,7 +72,7 @@ def test_a_value_becomes_what_its_type_says(
         (NAMED, 1), (NAMED, (1,)),
     ],
 )  # fmt: skip
-def test_what_a_value_cannot_be_is_an_error(kind: TypeInformation, value: Any) -> None:
+def test_a_value_of_another_type_is_an_error(kind: TypeInformation, value: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=r"\w"):
         kind.convert(value)
 
@@ -110,10 +110,10 @@ def test_it_is_known_what_cannot_be_changed_and_what_has_lists() -> None:
         lambda: converter(int),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_no_type_is_refused(make: Any) -> None:
+def test_an_object_other_than_a_type_is_refused(make: Any) -> None:
     with pytest.raises(ConfigurationError):
         make()
 
 
-def test_what_was_not_declared_needs_nothing() -> None:
+def test_undeclared_types_need_no_conversion() -> None:
     assert converter(None) is converter(Types.PICKLED_BYTE_ARRAY()) is None

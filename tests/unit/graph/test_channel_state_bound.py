@@ -48,7 +48,7 @@ def test_a_gate_stores_what_its_remote_channels_hold_and_parts_of_records() -> N
     assert bound.at_once == bound.network_buffers + bound.unfinished_records
 
 
-def test_what_is_broadcast_is_stored_for_each_consumer() -> None:
+def test_broadcast_buffers_are_stored_for_each_consumer() -> None:
     bound = channel_state_bound(worker(replace(PARTITION, is_broadcast=True)), CONFIG)
     assert bound.broadcast_copies == 3 * bound.network_buffers == 3 * 22 * BUFFER
 

@@ -212,7 +212,7 @@ def test_descriptors_survive_json() -> None:
         assert descriptors_of_fields(fields) == descriptors
 
 
-def test_what_all_have_in_common_is_there_and_travels_once() -> None:
+def test_shared_descriptors_exist_and_are_sent_once() -> None:
     """An exchange among thousands of subtasks has millions of channels."""
     (descriptors,) = plan_deployment(
         exchange(200, 300, "rebalance"), "j", 0, workers(1, 300)

@@ -72,7 +72,7 @@ def test_a_class_travels_with_its_methods() -> None:
     assert pickle.loads(dumps(Derived())).name() == "derived from base"
 
 
-def test_what_cannot_be_pickled_says_so() -> None:
+def test_an_unpicklable_object_is_named() -> None:
     with Path(os.devnull).open("rb") as file, pytest.raises(TypeError, match="BufferedReader"):
         dumps(lambda: file)
 
@@ -156,7 +156,7 @@ def test_a_cache_keeps_its_settings() -> None:
     assert limited.__name__ == "limited"
 
 
-def test_what_only_a_name_can_find_is_refused_by_that_name() -> None:
+def test_an_object_found_only_by_its_name_is_refused() -> None:
     """A worker would raise an AttributeError of its own ``__main__``."""
     assert "Name is a NewType of the program's own file" in sent()["named"]
 

@@ -14,13 +14,13 @@ def test_messages_come_as_they_were_sent() -> None:
     assert read_frame(file) is None
 
 
-def test_what_has_been_cut_off_is_none() -> None:
+def test_a_truncated_frame_is_no_frame() -> None:
     whole = frame("records", [1, 2, 3])
     for length in range(len(whole)):
         assert read_frame(io.BytesIO(whole[:length])) is None
 
 
-def test_what_pickle_cannot_write_travels_by_value() -> None:
+def test_objects_that_pickle_refuses_are_sent_by_value() -> None:
     message = read_frame(io.BytesIO(frame("records", [lambda number: number + 1])))
     assert message is not None
     assert message[1][0](2) == 3

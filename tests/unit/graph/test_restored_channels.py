@@ -214,7 +214,7 @@ def broadcast(stream: DataStream) -> DataStream:
     return stream.broadcast()
 
 
-def test_what_was_broadcast_cannot_be_dealt_out(tmp_path: Path) -> None:
+def test_broadcast_records_cannot_be_redistributed(tmp_path: Path) -> None:
     old, new = job(broadcast, 1, 2), job(broadcast, 1, 3)
     in_flight = {index: {(0, 0): [pack((0, index))]} for index in range(2)}
     metadata = checkpoint(tmp_path, old, in_flight, {})
@@ -243,7 +243,7 @@ def test_many_records_come_in_batches(tmp_path: Path) -> None:
         (b"\xd4\x63\x00", "is not a sequence of records"),
     ],
 )
-def test_what_is_no_row_of_records_is_damaged(tmp_path: Path, content: bytes, message: str) -> None:
+def test_bytes_other_than_records_are_damaged(tmp_path: Path, content: bytes, message: str) -> None:
     graph = job(EXCHANGES["rebalance"], 1, 1)
     metadata = checkpoint(tmp_path, graph, {0: {(0, 0): [content]}}, {})
     with pytest.raises(CheckpointCorruptedError, match=message) as raised:
@@ -310,7 +310,7 @@ def in_vertex(graph: JobGraph, metadata: CheckpointMetadata, directory: Path, ui
     return [asyncio.run(of(index)) for index in range(vertex.parallelism)]
 
 
-def test_what_a_chain_has_sent_stays_sent_if_it_is_two_chains_now(tmp_path: Path) -> None:
+def test_records_of_a_chain_are_restored_after_it_was_split(tmp_path: Path) -> None:
     """N6: with another parallelism of one operator, the exchanges have other numbers."""
     old, new = split_chain(2), split_chain(1)
     assert [len(graph.vertices) for graph in (old, new)] == [2, 3]
@@ -319,7 +319,7 @@ def test_what_a_chain_has_sent_stays_sent_if_it_is_two_chains_now(tmp_path: Path
     assert in_vertex(new, metadata, tmp_path, "last") == [[("mapped", 0)], []]
 
 
-def test_what_was_in_flight_within_what_is_one_chain_now_is_refused(tmp_path: Path) -> None:
+def test_records_in_flight_within_a_merged_chain_are_refused(tmp_path: Path) -> None:
     old, new = split_chain(1), split_chain(2)
     metadata = checkpoint(tmp_path, old, {}, {0: {(0, 1): [pack((0, 0))]}})
     with pytest.raises(StateError, match='"source" to operator "map" .REBALANCE. when'):
@@ -359,7 +359,7 @@ def test_two_exchanges_between_the_same_operators_stay_apart(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", ["rebalance", "custom"])
-def test_what_another_partitioner_has_dealt_out_is_refused(tmp_path: Path, kind: str) -> None:
+def test_records_of_another_partitioner_are_refused(tmp_path: Path, kind: str) -> None:
     metadata = checkpoint(tmp_path, job(EXCHANGES[kind], 1, 2), {}, {0: {(0, 0): [pack((0, 1))]}})
     with pytest.raises(StateError, match='operator "source" to operator "target"'):
         read(tmp_path, metadata, job(EXCHANGES["keyed"], 1, 2))

@@ -18,7 +18,7 @@ class OwnWarning(UserWarning):
     """A warning class of the program's own file."""
 
 
-def test_what_is_taken_warns_as_the_program_does() -> None:
+def test_restored_filters_warn_as_in_the_program() -> None:
     with warnings.catch_warnings():
         warnings.resetwarnings()
         warnings.filterwarnings("ignore", "quiet", UserWarning)

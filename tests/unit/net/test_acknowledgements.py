@@ -74,7 +74,7 @@ def test_a_peer_that_does_not_read_is_there(pair: tuple[socket.socket, socket.so
         time.sleep(0.05)
 
 
-def test_what_was_sent_just_now_is_not_held_against_a_peer_that_was_idle(
+def test_data_just_sent_does_not_count_against_an_idle_peer(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     """Both processes may have been held up, and the network has a delay."""
@@ -90,7 +90,7 @@ def test_what_was_sent_just_now_is_not_held_against_a_peer_that_was_idle(
     assert looked_at.silent_s(near, time.monotonic()) >= LONG_S, "it was due before, too"
 
 
-def test_what_was_acknowledged_since_the_look_before_counts(
+def test_acknowledgements_since_the_last_check_count(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     near, far = pair
@@ -109,7 +109,7 @@ def test_what_was_acknowledged_since_the_look_before_counts(
     assert looked_at.silent_s(near, time.monotonic()) == 0.0
 
 
-def test_what_has_no_acknowledgements_says_nothing() -> None:
+def test_a_socket_without_acknowledgements_reports_nothing() -> None:
     assert unacknowledged_s(None) == 0.0
     with socket.socket(socket.AF_UNIX) as other:
         assert unacknowledged_s(other) == 0.0

@@ -77,7 +77,7 @@ async def test_an_environment_writer_and_reader_of_the_parent_raise_in_the_child
 
 
 @pytest.mark.parametrize("held", ["free", "in use by another thread"])
-def test_what_flinknet_sync_has_opened_raises_in_the_child(tmp_path: Path, held: str) -> None:
+def test_objects_of_flinknet_sync_raise_in_the_child(tmp_path: Path, held: str) -> None:
     """It raises at once instead of waiting for a thread that the child does not have.
 
     A lock that another thread of the parent held at the fork is never released in the child.

@@ -48,7 +48,7 @@ def test_the_loop_is_kept_awake_for_the_duration() -> None:
     assert arranged.turns_until_asleep(30) == 4
 
 
-def test_what_comes_meanwhile_prolongs_it() -> None:
+def test_traffic_extends_the_polling() -> None:
     arranged = Arranged(100)
     arranged.poll.extend()
     arranged.loop.turn(90 * MICROSECOND)

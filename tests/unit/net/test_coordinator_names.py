@@ -124,7 +124,7 @@ async def test_a_wrong_token_is_refused_and_not_repeated() -> None:
     "address",
     ["http://127.0.0.1:8081/v1#token=t", "http://here"],
 )
-def test_what_is_no_address_of_a_coordinator_is_refused(address: str) -> None:
+def test_an_invalid_coordinator_address_is_refused(address: str) -> None:
     assert is_coordinator(address)
     with pytest.raises(ConfigurationError, match="address"):
         CoordinatorNames(address, "job")

@@ -83,7 +83,7 @@ async def test_pauses_double_up_to_a_limit_and_are_cut_at_random() -> None:
     assert len(set(tries.pauses[4:])) > 1
 
 
-async def test_what_will_not_pass_is_not_tried_again() -> None:
+async def test_a_permanent_refusal_is_not_retried() -> None:
     tries = Tries()
     tries.failure = HandshakeError("another job")
     tries.goes_on.set()
@@ -157,7 +157,7 @@ async def test_a_consumer_may_start_long_before_its_producers_process_and_partit
             assert await reading == [0, 1, 2]
 
 
-async def test_who_waits_for_whom_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_waiting_is_logged_once_with_both_sides(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     address = f"127.0.0.1:{free_port()}"
     config = quick(
@@ -203,7 +203,7 @@ async def test_without_a_deadline_a_dial_goes_on() -> None:
         await asyncio.wait([reading])
 
 
-async def test_a_try_that_nobody_waits_for_any_more_is_finished_and_its_connection_kept() -> None:
+async def test_an_attempt_without_waiters_completes_and_its_connection_is_kept() -> None:
     """The peer counts on the connection from its answer on, before this side has read it."""
     config = quick(close_timeout_ms=20.0)
     async with Host() as host, NetworkEnvironment(config=config) as environment:
@@ -225,13 +225,13 @@ async def test_a_try_that_nobody_waits_for_any_more_is_finished_and_its_connecti
         gate.release()
 
 
-async def test_who_joins_a_try_that_nobody_waited_for_any_more_has_it_tried_again() -> None:
+async def test_a_new_waiter_makes_an_abandoned_dial_retry() -> None:
     tries = Tries()
     await tries.give_up(await tries.begin_to_wait())
     await tries.until_enough()
 
 
-async def test_a_try_that_fails_when_nobody_waits_is_the_last() -> None:
+async def test_a_failed_attempt_without_waiters_is_the_last() -> None:
     """A producer that comes later must not be dialled without need."""
     tries = Tries()
     await tries.give_up(await tries.begin_to_wait())
@@ -241,7 +241,7 @@ async def test_a_try_that_fails_when_nobody_waits_is_the_last() -> None:
     assert tries.pauses == []
 
 
-async def test_who_was_told_that_it_is_connected_already_dials_until_it_is() -> None:
+async def test_a_dialler_refused_as_duplicate_retries_until_connected() -> None:
     config = quick(connect_backoff_max_ms=1.0, close_timeout_ms=1.0)
     async with (
         Host() as host,

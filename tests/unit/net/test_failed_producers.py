@@ -280,7 +280,7 @@ async def test_an_error_that_another_reader_takes_away_meanwhile_is_not_raised_a
     assert not left.exists()
 
 
-def test_what_was_left_long_ago_means_nothing(tmp_path: Path) -> None:
+def test_an_old_failure_is_ignored(tmp_path: Path) -> None:
     """An error from the future means nothing either, as the clock was set back.
 
     The number of kept errors is bounded as well.

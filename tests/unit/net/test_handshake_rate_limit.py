@@ -55,7 +55,7 @@ def test_a_flood_of_one_source_delays_another_by_one_turn() -> None:
     assert begun[before:] == ["flood", "good"]
 
 
-def test_one_that_has_left_takes_no_turn() -> None:
+def test_a_socket_that_has_left_uses_no_slot() -> None:
     clock, begun = Clock(), list[str]()
     turns = HandshakeRateLimit(clock, 2)
     for name in "abc":

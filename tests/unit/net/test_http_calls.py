@@ -84,7 +84,7 @@ async def test_an_answer_may_have_any_form_of_http(answer: bytes) -> None:
     ],
     ids=["nothing", "a part", "half a chunk", "no chunk", "no length", "no HTTP", "no end"],
 )
-async def test_what_is_no_whole_answer_is_an_error(answer: bytes, reason: str) -> None:
+async def test_an_incomplete_answer_is_an_error(answer: bytes, reason: str) -> None:
     """The error says that the coordinator may have read the request."""
     coordinator = Coordinator(answer)
     async with coordinator.served():
@@ -163,7 +163,7 @@ async def test_tls_that_one_side_alone_has_is_refused_or_hinted_at(authority: Au
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_what_comes_right_behind_a_handshake_arrives_whole(
+def test_data_right_behind_a_handshake_arrives_complete(
     authority: Authority, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     """The head of a request and its body are two TLS records."""

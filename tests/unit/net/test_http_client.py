@@ -56,7 +56,7 @@ async def test_certificates_are_checked_anew_for_each_request(authority: Authori
             await status_of(tls, port, "other")
 
 
-async def test_what_may_be_wrong_is_hinted_at(authority: Authority) -> None:
+async def test_a_possible_cause_is_named(authority: Authority) -> None:
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 

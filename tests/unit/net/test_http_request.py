@@ -66,7 +66,7 @@ async def test_an_answer_is_read_to_its_end() -> None:
     ],
     ids=["nothing", "half", "ssh", "html", "endless", "refusal", "unknown", "list"],
 )
-async def test_what_else_may_answer_is_an_error(
+async def test_an_answer_of_another_server_is_an_error(
     answer: bytes, kind: type[Exception], why: str
 ) -> None:
     async with answering(answer) as port:

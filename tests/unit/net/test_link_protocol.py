@@ -241,7 +241,7 @@ async def test_a_turn_of_the_loop_handles_a_bounded_number_of_one_peers_messages
         assert (totals.connection.readers, totals.readers, totals.credit) == ((), 1, credit)
 
 
-async def test_a_flood_of_legal_messages_keeps_nobody_from_the_event_loop() -> None:
+async def test_a_flood_of_legal_messages_does_not_starve_other_connections() -> None:
     """A bystander's records go on. The flood is handled meanwhile, and its socket is held back."""
     config = quick(turn_messages_max=10, wire=WireLimits(heartbeats_per_minute_max=10_000_000))
     async with (

@@ -139,7 +139,7 @@ def test_a_part_follows_its_limit(changes: dict[str, Any], part: str) -> None:
     assert 1.2 * before < after <= 2.1 * before
 
 
-def test_what_is_expected_grows_with_the_exchange_and_is_less_than_the_bound() -> None:
+def test_the_expected_memory_grows_with_the_exchange_below_the_bound() -> None:
     shape, before = NOTHING, expected_memory(CONFIG, NOTHING).total
     assert before == CONFIG.network_memory_bytes
     for field in ExchangeShape._fields:

@@ -34,7 +34,7 @@ def make_gate(environment: NetworkEnvironment, address: str) -> InputGate:
     return environment.create_input_gate(locations, name="join")
 
 
-async def test_a_gate_whose_buffers_do_not_come_fails_and_names_who_has_them() -> None:
+async def test_a_gate_without_buffers_fails_and_names_their_holders() -> None:
     """B10, FLINK-12852: producers without readers have filled their pools."""
     config = quick(network_memory_bytes=16 * 1024, buffers_request_timeout_ms=1.0)
     async with Host() as peer, NetworkEnvironment(config=config) as environment:
@@ -87,7 +87,7 @@ async def test_a_gate_that_is_released_while_it_waits_gives_everything_back() ->
         await assert_nothing_is_held(environment)
 
 
-async def test_a_gate_that_gets_its_buffers_while_everything_is_closed_asks_nobody() -> None:
+async def test_a_gate_that_gets_buffers_during_close_requests_nothing() -> None:
     """The second gate waits for the buffers of the first one."""
     config = quick(network_memory_bytes=16 * 1024)
     async with Host() as peer:

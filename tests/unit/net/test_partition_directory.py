@@ -12,7 +12,7 @@ from flinknet.net.network_environment import NetworkEnvironment
 from flinknet.net.partition_directory import PartitionDirectory
 
 
-def test_what_is_published_is_there_until_it_is_closed(tmp_path: Path) -> None:
+def test_a_publication_exists_until_it_is_closed(tmp_path: Path) -> None:
     directory = PartitionDirectory(tmp_path / "names", "job")
     assert directory.addresses("readings") == []
     second = directory.publish("readings", "b", "127.0.0.1:2")
@@ -36,7 +36,7 @@ def test_any_name_is_one(tmp_path: Path, name: str) -> None:
     with_name.close()
 
 
-def test_what_a_process_left_that_was_killed_is_removed(tmp_path: Path) -> None:
+def test_files_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     """A file without a lock belongs to no process."""
     directory = PartitionDirectory(tmp_path, "job")
     directory.publish("readings", "here", "127.0.0.1:1").close()

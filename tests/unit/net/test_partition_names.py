@@ -14,7 +14,7 @@ from flinknet.net.partition_directory import PartitionDirectory
 IMPATIENT = NetworkConfig(rendezvous_timeout_ms=1.0, rendezvous_notice_ms=0.0)
 
 
-async def test_who_finds_too_few_is_told_what_to_do(
+async def test_too_few_writers_are_an_error_with_a_remedy(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     directory = PartitionDirectory(tmp_path, "job")
@@ -27,7 +27,7 @@ async def test_who_finds_too_few_is_told_what_to_do(
     assert caplog.records[0].levelno == logging.WARNING
 
 
-async def test_who_finds_too_many_is_told_what_to_do(tmp_path: Path) -> None:
+async def test_too_many_writers_are_an_error_with_a_remedy(tmp_path: Path) -> None:
     directory = PartitionDirectory(tmp_path, "job")
     published = [directory.publish("readings", worker, "127.0.0.1:1") for worker in "ab"]
     with pytest.raises(ConfigurationError, match="producers=2"):

@@ -150,7 +150,7 @@ async def test_a_connection_that_its_dialler_has_given_up_fails_no_channel(begin
         await dialled.close()
 
 
-async def test_who_waits_for_the_other_takes_its_connection_whatever_the_names() -> None:
+async def test_a_waiting_worker_takes_the_peers_connection_for_any_names() -> None:
     """A worker that only waits between two tries has no dial of its own to prefer."""
     address = f"127.0.0.1:{free_port()}"
     config = quick(connect_backoff_ms=60_000.0)
@@ -286,7 +286,7 @@ async def hang_up_on_all(host: Host) -> None:
         await (await host.connected()).close()
 
 
-async def test_who_gives_up_does_not_stop_the_others() -> None:
+async def test_a_cancelled_caller_does_not_stop_the_others() -> None:
     """A cancelled caller leaves the dial to the others that share it."""
     config = quick(close_timeout_ms=20.0)
     async with Host() as host, NetworkEnvironment(config=config) as environment:
@@ -302,7 +302,7 @@ async def test_who_gives_up_does_not_stop_the_others() -> None:
         gates[1].release()
 
 
-async def test_a_dial_that_nobody_needs_any_more_ends_with_the_environment() -> None:
+async def test_a_dial_without_waiters_ends_with_the_environment() -> None:
     async with Host() as host:
         async with NetworkEnvironment(config=quick()) as environment:
             gate = environment.create_input_gate([PartitionLocation(host.address, "p", 0)])
@@ -466,7 +466,7 @@ async def test_a_stranger_without_the_secret_learns_nothing_of_the_job() -> None
         assert peers(environment).established == 0
 
 
-async def test_a_dialler_tells_nobody_who_it_is_but_those_who_know_the_secret() -> None:
+async def test_a_dialler_sends_its_identity_only_to_peers_with_the_secret() -> None:
     async with (
         Host(b"a guess") as host,
         NetworkEnvironment(worker_id="x", secret="secret", config=quick()) as environment,
@@ -479,7 +479,7 @@ async def test_a_dialler_tells_nobody_who_it_is_but_those_who_know_the_secret() 
         assert "does not prove" in str(await refused)
 
 
-async def test_what_was_heard_once_cannot_be_said_again() -> None:
+async def test_a_recorded_handshake_cannot_be_replayed() -> None:
     """Both nonces are new in each handshake, so a recorded proof proves nothing."""
     async with NetworkEnvironment(secret="secret", config=quick()) as environment:
         said = Opening(NONCE).encode()
@@ -669,7 +669,7 @@ async def test_with_checksums_every_message_is_followed_by_one() -> None:
         b"flinknet\x00\x05\x00\x16" + bytes(22),
     ],
 )
-async def test_what_is_no_hello_is_closed_without_a_word(garbage: bytes) -> None:
+async def test_bytes_other_than_a_hello_are_closed_without_an_answer(garbage: bytes) -> None:
     """Reliability 7: the bytes get no answer and leave no state, and all other peers go on."""
     async with (
         NetworkEnvironment(config=quick()) as producer,
@@ -706,7 +706,7 @@ async def test_a_message_out_of_turn_is_closed_without_a_word(message: bytes) ->
 
 
 @pytest.mark.parametrize("said", [0, 1, 11, 12, 31, 32])
-async def test_who_does_not_say_who_it_is_in_time_is_closed(said: int) -> None:
+async def test_a_peer_without_a_hello_in_time_is_closed(said: int) -> None:
     """Reliability 7: no bytes after the connect, a single byte, or no hello."""
     config = quick(wire=WireLimits(handshake_timeout_ms=20.0))
     async with NetworkEnvironment(config=config) as environment:
@@ -719,7 +719,7 @@ async def test_who_does_not_say_who_it_is_in_time_is_closed(said: int) -> None:
 
 
 @pytest.mark.parametrize("said", [b"", Opening(bytes(16)).encode()], ids=["nothing", "opening"])
-async def test_who_leaves_in_the_handshake_is_counted(said: bytes) -> None:
+async def test_a_peer_that_leaves_during_the_handshake_is_counted(said: bytes) -> None:
     """The count shows a flood of handshakes even if each attacker closes by itself."""
     async with NetworkEnvironment(config=quick()) as environment:
         stranger = await Stranger.dial(environment.address)
@@ -732,7 +732,7 @@ async def test_who_leaves_in_the_handshake_is_counted(said: bytes) -> None:
         assert peers(environment).admitted == 0
 
 
-async def test_who_is_refused_and_stays_is_closed_in_time() -> None:
+async def test_a_refused_peer_that_stays_is_closed_in_time() -> None:
     config = quick(wire=WireLimits(handshake_timeout_ms=20.0))
     async with NetworkEnvironment(config=config) as environment:
         stranger = await Stranger.dial(environment.address)
@@ -796,7 +796,7 @@ async def test_one_connection_more_than_may_be_accepted_is_refused_with_the_reas
         await until(lambda: peers(environment).admitted == 0)
 
 
-async def test_who_has_said_nothing_makes_room_for_who_says_who_it_is() -> None:
+async def test_a_silent_socket_makes_room_for_a_peer_with_a_hello() -> None:
     """This holds for the limit of accepted connections, too."""
     wire = WireLimits(accepted_connections_max=1, handshake_timeout_ms=60_000.0)
     async with NetworkEnvironment(config=quick(wire=wire)) as environment:
@@ -832,7 +832,7 @@ async def test_peers_that_come_and_go_leave_room_for_others() -> None:
             await until(lambda: peers(environment).admitted == 0)
 
 
-async def test_who_came_too_early_is_welcome_if_there_is_room_when_it_says_hello() -> None:
+async def test_an_early_peer_is_accepted_if_there_is_room_at_its_hello() -> None:
     config = quick(wire=WireLimits(accepted_connections_max=1))
     async with NetworkEnvironment(config=config) as environment:
         async with Stranger.meet(environment):

@@ -33,7 +33,7 @@ class Arranged:
         return None if excess is None else excess.name
 
 
-def test_nobody_goes_while_there_is_room() -> None:
+def test_no_socket_is_dropped_while_there_is_room() -> None:
     arranged = Arranged()
     for name in "abc":
         newcomer = arranged.add(name, "one")
@@ -65,7 +65,7 @@ def test_if_all_have_said_something_the_oldest_goes() -> None:
     assert arranged.who_goes(arranged.add("new", "one", LATER)) == "a"
 
 
-def test_what_has_only_just_come_is_spared_and_the_newcomer_goes() -> None:
+def test_very_young_sockets_are_spared_and_the_newcomer_is_refused() -> None:
     """In a storm of honest dials the event loop has not yet read their bytes."""
     arranged = Arranged()
     for name in "abc":
@@ -73,7 +73,7 @@ def test_what_has_only_just_come_is_spared_and_the_newcomer_goes() -> None:
     assert arranged.who_goes(arranged.add("new", "one"), now=0.05) == "new"
 
 
-def test_who_is_through_makes_room() -> None:
+def test_a_completed_handshake_makes_room() -> None:
     arranged = Arranged()
     first, *_ = [arranged.add(name, "one") for name in "abc"]
     assert arranged.pending.discard(first)

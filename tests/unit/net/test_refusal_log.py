@@ -33,7 +33,7 @@ def test_many_sources_take_no_more_memory_than_a_few(caplog: pytest.LogCaptureFi
     assert len(refusals._logged) == 256
 
 
-def test_what_tells_of_no_fault_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_refusals_without_a_fault_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     refusals = RefusalLog()
     with caplog.at_level(logging.INFO, "flinknet.net"):
         for reason in ("duplicate", "closing", "silent"):

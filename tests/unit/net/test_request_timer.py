@@ -54,7 +54,9 @@ def test_the_timer_runs_only_while_a_request_waits() -> None:
     assert arranged.loop.pending == []
 
 
-def test_who_waits_long_is_told_of_once_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_long_waiting_requests_are_logged_once_in_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     arranged = Arranged(notice_s=3.0)
     for _ in range(5):
         arranged.request()

@@ -115,7 +115,7 @@ def late_s(monkeypatch: pytest.MonkeyPatch) -> float:
     return 0.02
 
 
-async def test_what_has_come_while_the_loop_was_held_up_is_in_time(late_s: float) -> None:
+async def test_input_that_arrived_while_the_loop_was_blocked_is_in_time(late_s: float) -> None:
     come = asyncio.Event()
     asyncio.get_running_loop().call_later(0.001, come.set)
     async with stall_tolerant_timeout(0.001):

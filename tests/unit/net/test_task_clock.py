@@ -98,7 +98,9 @@ async def test_a_reader_without_data_and_a_writer_at_its_end_are_idle(
     assert environment.statistics().task_times == ()
 
 
-async def test_what_belongs_to_one_task_has_one_account(environment: NetworkEnvironment) -> None:
+async def test_gates_and_partitions_of_one_task_share_one_account(
+    environment: NetworkEnvironment,
+) -> None:
     """The account is reported until the last of the task's partitions and gates is released."""
     task = TaskTimes("task", task_time())
     partitions = [

@@ -255,7 +255,7 @@ class Counting(asyncio.Protocol):
 
 
 @pytest.mark.parametrize("event_loop", ["asyncio", "uvloop"])
-def test_what_comes_at_once_behind_a_handshake_is_whole(
+def test_data_directly_behind_a_handshake_is_complete(
     event_loop: str, authority: Authority
 ) -> None:
     """A large request of an HTTP client does this: it exceeds the bytes that the entrance keeps
@@ -418,7 +418,7 @@ def test_contexts_that_let_anything_in_are_refused(authority: Authority) -> None
 # -- addresses -------------------------------------------------------------------------------------
 
 
-def test_beyond_loopback_something_must_say_who_may_connect(authority: Authority) -> None:
+def test_other_addresses_than_loopback_need_authentication(authority: Authority) -> None:
     tls = authority.tls("worker-0")
     NetworkEnvironment(host="192.0.2.1", secret="s")
     NetworkEnvironment(host="192.0.2.1", tls=tls)

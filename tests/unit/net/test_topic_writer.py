@@ -46,7 +46,7 @@ async def topic_of(
 
 
 @pytest.mark.parametrize("policy", ["wait", "drop_oldest", "latest", "disconnect"])
-async def test_who_joins_gets_what_comes_from_then_on(policy: SlowReaders) -> None:
+async def test_a_new_reader_gets_the_records_from_then_on(policy: SlowReaders) -> None:
     async with topic_of(policy) as (here, there, topic):
         await topic.emit("nobody is there")
         async with reader_of(here, there, topic) as first:
@@ -69,7 +69,7 @@ async def stalled(topic: TopicWriter, records: int) -> None:
         await asyncio.sleep(0)
 
 
-async def test_the_oldest_are_dropped_for_a_slow_reader_and_for_nobody_else() -> None:
+async def test_the_oldest_records_are_dropped_for_the_slow_reader_only() -> None:
     async with (
         topic_of("drop_oldest") as (here, there, topic),
         reader_of(here, there, topic),
@@ -145,13 +145,13 @@ async def test_an_error_inside_is_what_readers_get(policy: SlowReaders) -> None:
                 raise ValueError("no more")
 
 
-async def test_what_cannot_be_sent_is_refused() -> None:
+async def test_unserializable_records_are_refused() -> None:
     async with topic_of("wait") as (here, there, topic), reader_of(here, there, topic):
         with pytest.raises(SerializationError):
             await topic.emit(object())
 
 
-async def test_what_is_configured_wrongly_is_refused() -> None:
+async def test_a_wrong_configuration_is_refused() -> None:
     async with NetworkEnvironment() as here:
         with pytest.raises(ConfigurationError, match="queue_records_max is 0"):
             async with here.open_topic("ticks", queue_records_max=0):

@@ -19,7 +19,7 @@ M = MessageType
 P = wire_partition_id("p")
 
 
-async def test_what_cannot_wait_is_written_at_once_unless_there_is_much_of_it() -> None:
+async def test_urgent_output_is_written_at_once_unless_there_are_many() -> None:
     """The first record of a turn is sent inside its ``emit``, the others together at the end of the
     turn. After a turn with several records, none is sent before the end of the next."""
     async with NetworkEnvironment(config=quick()) as environment:

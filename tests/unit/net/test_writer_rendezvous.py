@@ -48,7 +48,7 @@ async def test_where_no_peer_is_given_up_a_writer_waits_for_a_consumer_that_is_h
 
 
 @pytest.mark.parametrize("what", ["is blocked", "finishes"])
-async def test_a_writer_that_nobody_ever_reads_from_fails_at_its_deadline(
+async def test_a_writer_without_a_reader_fails_at_its_deadline(
     what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It logs once that it waits, and its error says how to fix it."""
@@ -163,7 +163,7 @@ async def test_a_cancelled_wait_for_a_reader_leaves_no_timer(
         assert caplog.messages == []
 
 
-async def test_who_waits_for_a_partition_hears_that_the_worker_was_closed() -> None:
+async def test_a_waiting_request_learns_that_the_worker_was_closed() -> None:
     """It learns this at once, and does not get a lost connection instead."""
     async with NetworkEnvironment(config=quick()) as here:
         async with NetworkEnvironment(config=quick()) as there:

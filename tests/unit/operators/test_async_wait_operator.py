@@ -112,7 +112,7 @@ async def test_without_order_they_leave_as_they_come() -> None:
         assert await harness.run_mails() == ["two", "one"]
 
 
-async def test_what_finds_no_room_waits_and_the_next_batch_behind_it() -> None:
+async def test_records_without_room_wait_and_so_does_the_next_batch() -> None:
     function = Answered()
     async with Waiting(function, capacity=2) as harness:
         assert room_of(harness).available
@@ -378,7 +378,7 @@ async def test_a_checkpoint_has_what_was_not_emitted() -> None:
         assert in_flight(harness.context) == [1, 3]
 
 
-async def test_what_was_in_flight_is_requested_again_before_anything_new() -> None:
+async def test_restored_requests_are_repeated_before_new_ones() -> None:
     function = Answered()
     state = state_with(1, 2, 3)
     async with Waiting(function, state=state, capacity=2) as harness:

@@ -463,7 +463,7 @@ async def test_a_timer_that_fails_is_named() -> None:
             await operator.process_event_time(Watermark(5))
 
 
-async def test_what_has_no_on_timer_has_no_timers() -> None:
+async def test_a_function_without_on_timer_has_no_timers() -> None:
     def process(value: Any, ctx: ProcessContext) -> None:
         ctx.timer_service()
 

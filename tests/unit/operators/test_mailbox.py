@@ -107,7 +107,7 @@ async def test_an_error_is_its_senders(
     assert following.result() == 0
 
 
-async def test_a_call_that_nobody_waits_for_any_more_is_not_made(mailbox: Mailbox) -> None:
+async def test_a_cancelled_call_is_not_made(mailbox: Mailbox) -> None:
     made: list[int] = []
     mailbox.submit(lambda: made.append(1)).cancel()
     mailbox.submit(lambda: made.append(2))
@@ -141,7 +141,7 @@ async def test_too_many_mails_are_refused(mailbox: Mailbox) -> None:
     mailbox.submit(int)
 
 
-async def test_who_sends_a_mail_from_a_mail_does_not_keep_the_subtask_from_its_work(
+async def test_mails_sent_by_mails_do_not_starve_the_subtask(
     mailbox: Mailbox,
 ) -> None:
     def again() -> None:
@@ -216,7 +216,7 @@ async def test_a_mail_that_is_there_already_is_run_before_waiting(mailbox: Mailb
     assert answer.done()
 
 
-async def test_what_is_available_is_not_waited_for(mailbox: Mailbox) -> None:
+async def test_an_available_object_is_not_awaited(mailbox: Mailbox) -> None:
     answer = mailbox.submit(int)
     await mailbox.interruptible(wait)(Availability(available=True), IDLE)
     assert not answer.done(), "and the mail has its turn before the next batch"
@@ -246,7 +246,7 @@ async def test_mails_are_run_beside_work(mailbox: Mailbox) -> None:
     assert await beside == "done"
 
 
-async def test_work_that_fails_fails_who_waits_for_it(mailbox: Mailbox) -> None:
+async def test_an_error_of_the_work_is_raised_to_the_waiter(mailbox: Mailbox) -> None:
     async def work() -> None:
         raise ValueError("no")
 
@@ -254,7 +254,7 @@ async def test_work_that_fails_fails_who_waits_for_it(mailbox: Mailbox) -> None:
         await mailbox.run_beside(work())
 
 
-async def test_work_is_cancelled_with_who_waits_for_it(mailbox: Mailbox) -> None:
+async def test_work_is_cancelled_with_its_waiter(mailbox: Mailbox) -> None:
     ended: list[str] = []
 
     async def work() -> None:
@@ -327,7 +327,7 @@ async def test_the_subtask_s_own_mail_is_run_among_the_others(mailbox: Mailbox) 
     mailbox.check_invariants()
 
 
-async def test_what_the_subtask_s_own_mail_raises_fails_the_subtask(mailbox: Mailbox) -> None:
+async def test_an_error_of_the_subtasks_own_mail_fails_the_subtask(mailbox: Mailbox) -> None:
     async def fail() -> None:
         raise ZeroDivisionError
 

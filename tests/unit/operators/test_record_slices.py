@@ -39,7 +39,7 @@ def test_a_slice_is_as_long_as_it_takes() -> None:
     assert size.records == RECORDS_MAX
 
 
-def test_slices_of_who_is_pressed_begin_with_one_record_and_grow_slowly() -> None:
+def test_slices_under_backpressure_begin_with_one_record_and_grow_slowly() -> None:
     waited, stood = SliceSize(), SliceSize()
     waited.waited(PRESSED_S)
     assert waited.records == RECORDS_FIRST, "that is nothing unusual"
@@ -140,7 +140,7 @@ async def test_other_work_is_interrupted_for_mails_but_a_mail_is_not() -> None:
     assert seen == ["a long one", "the next one"]
 
 
-async def test_what_has_no_memory_waits_and_mails_do_not() -> None:
+async def test_records_without_memory_wait_and_mails_do_not() -> None:
     """The waiting time counts as backpressure; the time of the mail does not."""
     output = Availability()
     arranged = Arranged(output)

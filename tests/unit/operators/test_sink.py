@@ -158,7 +158,7 @@ def taken(harness: Harness, checkpoint_id: int) -> bytes:
     return b"".join(map(bytes, snapshot.operator_pieces()))
 
 
-async def test_what_a_checkpoint_has_is_published_when_it_is_complete() -> None:
+async def test_output_of_a_checkpoint_is_published_on_its_completion() -> None:
     """It is made durable before the checkpoint is acknowledged.
 
     It is not published before the checkpoint is complete, even if the next one was taken meanwhile.
@@ -198,7 +198,7 @@ async def test_what_a_checkpoint_has_is_published_when_it_is_complete() -> None:
     assert harness.context.committables == []
 
 
-async def test_what_is_not_published_in_the_end_awaits_a_checkpoint() -> None:
+async def test_unpublished_output_awaits_a_last_checkpoint() -> None:
     """O2: it is in no result, which only this attempt of this job would have."""
     sink, harness = ledger()
     async with harness:
@@ -256,7 +256,7 @@ async def test_a_checkpoint_and_a_savepoint_may_be_made_durable_at_a_time(more: 
         assert sink.asked[-1] == ("persist", ["c"])
 
 
-async def test_what_is_made_durable_goes_on_if_its_checkpoint_is_given_up() -> None:
+async def test_making_output_durable_continues_after_an_abort() -> None:
     """The next checkpoint waits for it, and does not send the same files a second time."""
     sink = Slow()
     _, harness = ledger(sink=sink)
@@ -386,7 +386,7 @@ async def test_a_function_that_is_told_of_checkpoints_takes_back_output_before_a
     assert function.asked == [("open",), *withdrawn, ("invoke", "a")]
 
 
-async def test_what_cannot_be_taken_back_fails_the_attempt() -> None:
+async def test_output_that_cannot_be_withdrawn_fails_the_attempt() -> None:
     class Broken(Erasable):
         def withdraw_after(self, checkpoint_id: int) -> None:
             raise OSError("no connection")
@@ -398,7 +398,7 @@ async def test_what_cannot_be_taken_back_fails_the_attempt() -> None:
             pass
 
 
-async def test_what_cannot_be_published_stays_pending() -> None:
+async def test_output_that_cannot_be_published_stays_pending() -> None:
     sink, harness = ledger()
     async with harness:
         await harness.process("a")
@@ -416,7 +416,7 @@ async def test_what_cannot_be_published_stays_pending() -> None:
 
 @pytest.mark.parametrize("what", ["roll", "persist"])
 @pytest.mark.parametrize("then", ["process", "end_of_input", "awaits_checkpoint"])
-async def test_what_may_be_lost_fails_the_job_and_not_just_the_checkpoint(
+async def test_possibly_lost_output_fails_the_job_not_only_the_checkpoint(
     what: str, then: str
 ) -> None:
     """The disk is full when a file is ended or made durable, so its records must be processed
@@ -466,7 +466,7 @@ async def test_a_checkpoint_is_durable_when_the_other_end_has_confirmed() -> Non
     assert not operator.awaits_checkpoint()
 
 
-async def test_what_the_other_end_does_not_confirm_fails_the_job() -> None:
+async def test_unconfirmed_output_fails_the_job() -> None:
     """The records may be lost and must be processed again."""
     async with Harness(SinkOperator(sink := Letters())) as harness:
         sink.taken.set_exception(ConnectionError("it is gone"))

@@ -216,7 +216,7 @@ def test_shares_are_dealt_out_anew_at_another_parallelism() -> None:
     ]
 
 
-def test_what_has_finished_is_not_read_again() -> None:
+def test_a_finished_share_is_not_read_again() -> None:
     """O2: the unread records of the other subtasks are distributed, at any parallelism."""
     one = [b"", *saved_by((1, 2))]
     assert read_after(one, 1, 2) == [1, 3, 5, 7]
@@ -270,7 +270,7 @@ def test_fewer_subtasks_read_several() -> None:
         ]
 
 
-def test_of_nothing_nobody_has_a_share() -> None:
+def test_an_empty_source_has_no_shares() -> None:
     assert at_parallelism([], 2, can_be_cut=True) == [[], []]
 
 
@@ -283,7 +283,7 @@ def test_more_subtasks_read_parts() -> None:
     ]
 
 
-def test_what_cannot_be_cut_is_read_by_some() -> None:
+def test_a_source_that_cannot_be_cut_is_read_by_some_subtasks() -> None:
     shares = [Share(0, 2, 5), Share(1, 2)]
     assert at_parallelism(shares, 3, can_be_cut=False) == [[shares[0]], [shares[1]], []]
 

@@ -62,7 +62,7 @@ def test_a_watermark_in_an_empty_queue_leaves_at_once() -> None:
     assert not queue.is_full
 
 
-def test_what_is_complete_counts_until_it_has_left() -> None:
+def test_completed_entries_count_until_they_are_taken() -> None:
     queue = StreamElementQueue(2, ordered=False)
     entry = queue.put("a")
     queue.put("b")

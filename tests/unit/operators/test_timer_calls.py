@@ -75,7 +75,7 @@ async def test_they_fire_in_order_until_the_watermark() -> None:
     assert some.batches[1:] == [[(9, "k", event_time)]]
 
 
-async def test_one_that_waits_is_called_alone() -> None:
+async def test_a_waiting_timer_is_called_alone() -> None:
     some = Calls(tell_later)
     some.register(1, "a")
     some.register(2, "b")
@@ -110,7 +110,7 @@ async def test_others_get_a_turn_between_many() -> None:
     assert sum(map(len, some.batches)) == 3 * RECORDS_FIRST
 
 
-async def test_what_comes_in_between_may_itself_have_timers_fire() -> None:
+async def test_a_mail_between_timers_may_fire_timers() -> None:
     """K23: a mail may run timers of the clock between timers of event time; each call sees its own
     domain."""
     some = Calls(tell)
@@ -130,7 +130,7 @@ async def test_what_comes_in_between_may_itself_have_timers_fire() -> None:
     ]
 
 
-async def test_no_timers_let_nobody_in() -> None:
+async def test_without_timers_no_mails_run() -> None:
     """K23: nothing can be interrupted then."""
     some = Calls(tell)
 

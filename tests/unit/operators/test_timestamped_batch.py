@@ -135,7 +135,7 @@ async def test_keyed_process_sees_the_key_of_the_value() -> None:
         (KeyedFilterOperator, FilterOperator, is_odd),
     ],
 )
-async def test_what_has_keyed_state_keeps_timestamps(keyed: Any, plain: Any, function: Any) -> None:
+async def test_keyed_operators_keep_timestamps(keyed: Any, plain: Any, function: Any) -> None:
     expected = await results(plain, function, records=RECORDS)
     assert await results(keyed, function, is_odd, records=RECORDS) == expected
 
@@ -286,7 +286,7 @@ class RemindingLater(Reminding):
 
 
 @pytest.mark.parametrize("function", [Reminding(), RemindingLater()])
-async def test_what_a_timer_says_has_its_time_if_it_is_event_time(function: Any) -> None:
+async def test_results_of_an_event_time_timer_have_its_timestamp(function: Any) -> None:
     posted: list[Any] = []
     place = context(processing_time=ProcessingTimeService(posted.append, lambda: 9))
     operator = KeyedProcessOperator(function, abs)

@@ -97,7 +97,7 @@ async def test_watermarks_and_idleness_do_not_follow_the_clock_when_it_is_set(st
         assert harness.event_time == [Watermark(2), IDLE]
 
 
-async def test_what_has_not_been_said_is_said_before_idle() -> None:
+async def test_a_pending_watermark_is_emitted_before_idle() -> None:
     strategy = BY_VALUE.with_idleness(Duration.of_millis(100))
     async with assigning(strategy) as harness:
         await harness.process(3)
@@ -118,7 +118,7 @@ async def test_timestamps_that_are_there_can_be_kept_or_replaced() -> None:
         assert await harness.process((3, "a")) == [(13, "a")]
 
 
-async def test_what_was_said_before_counts_no_more_but_the_end_does() -> None:
+async def test_earlier_watermarks_are_dropped_except_the_final_one() -> None:
     async with assigning(BY_VALUE, stamped=False) as harness:
         await harness.operator.process_event_time(Watermark(5))
         await harness.operator.process_event_time(IDLE)

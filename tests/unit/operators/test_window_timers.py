@@ -31,7 +31,7 @@ def test_a_timer_may_be_set_or_deleted_while_others_are_taken() -> None:
     assert taken == [1, 4]
 
 
-def test_what_was_deleted_is_not_next() -> None:
+def test_a_deleted_timer_is_not_next() -> None:
     timers = WindowTimers()
     timers.register(1, "k", A)
     timers.register(2, "k", B)

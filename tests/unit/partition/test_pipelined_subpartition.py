@@ -197,7 +197,7 @@ def test_a_flush_of_nothing_does_nothing() -> None:
     assert (arranged.notices, arranged.backlog, arranged.available) == (0, 0, NONE)
 
 
-def test_what_is_written_after_a_flush_leaves_with_it() -> None:
+def test_bytes_written_after_a_flush_leave_with_it() -> None:
     arranged = Arranged()
     builder = builder_of(b"before")
     arranged.subpartition.add_builder(builder)
@@ -206,7 +206,7 @@ def test_what_is_written_after_a_flush_leaves_with_it() -> None:
     assert take(arranged.subpartition) == b"before, after"
 
 
-def test_what_is_written_after_a_poll_leaves_with_the_next_flush() -> None:
+def test_bytes_written_after_a_poll_leave_with_the_next_flush() -> None:
     """C1, C5: the bytes are in the same segment, as a buffer of their own."""
     arranged = Arranged()
     builder = builder_of(b"first", recycler=arranged.recycler)
@@ -530,7 +530,7 @@ def test_an_event_that_is_superseded_is_not_sent_and_its_bytes_are_dropped(
     assert counts.bytes_out == len(b"event" + b"data") + sum(map(len, bodies))
 
 
-def test_what_the_reader_has_taken_is_not_superseded() -> None:
+def test_an_event_taken_by_the_reader_is_not_superseded() -> None:
     arranged = Arranged()
     for said in (W1, W300):
         arranged.add_event(*said.event())
@@ -691,7 +691,7 @@ def test_a_priority_event_overtakes_the_data_that_is_queued_or_open() -> None:
     assert len(arranged.recycler.segments) == 3
 
 
-def test_what_has_been_read_is_not_overtaken() -> None:
+def test_data_already_read_is_not_overtaken() -> None:
     """Row 17: the taken part of an open buffer is not overtaken either.
 
     A later event overtakes the bytes that were written since.
@@ -848,7 +848,7 @@ def test_resuming_what_is_not_blocked_is_refused() -> None:
 # -- the reader's life -----------------------------------------------------------------------------
 
 
-def test_a_subpartition_knows_whether_somebody_came_to_read_it() -> None:
+def test_a_subpartition_knows_whether_it_has_had_a_reader() -> None:
     arranged = Arranged(read=False)
     assert not arranged.subpartition.has_had_reader
     arranged.subpartition.create_view(arranged.reader).release()
@@ -891,7 +891,7 @@ def test_a_reader_that_was_lost_says_why() -> None:
     assert arranged.owner.released == [cause]
 
 
-def test_what_comes_after_the_release_is_dropped_and_counted() -> None:
+def test_data_after_the_release_is_dropped_and_counted() -> None:
     """C12, D1: no reader is notified."""
     arranged = Arranged()
     arranged.add_finished(b"queued")
@@ -907,7 +907,7 @@ def test_what_comes_after_the_release_is_dropped_and_counted() -> None:
     assert arranged.subpartition.statistics().bytes_dropped == len(b"queuedopenlateevent")
 
 
-def test_what_is_polled_before_the_release_is_the_readers() -> None:
+def test_a_buffer_polled_before_the_release_belongs_to_the_reader() -> None:
     arranged = Arranged()
     arranged.add_finished(b"taken")
     polled = arranged.subpartition.poll()

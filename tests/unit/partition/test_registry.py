@@ -69,7 +69,7 @@ def test_a_partition_is_granted_to_the_worker_that_was_named_for_it_alone(
     partition.release()
 
 
-def test_whoever_was_not_named_hears_what_he_would_hear_of_no_partition(
+def test_a_consumer_that_is_not_named_gets_not_found(
     registry: PartitionRegistry, produce: Produce
 ) -> None:
     """Its request is answered as for an unknown partition: while the partition exists, after it
@@ -128,7 +128,7 @@ def test_a_request_waits_for_its_partition(registry: PartitionRegistry, produce:
     assert (registry.waiting, registry.next_deadline()) == (1, 12.0)
 
 
-def test_what_is_remembered_of_a_failure_does_not_keep_what_failed(
+def test_a_remembered_failure_does_not_keep_objects_alive(
     registry: PartitionRegistry, produce: Produce
 ) -> None:
     """An exception keeps the frames that it passed through, and thereby a subtask's whole state."""
@@ -284,7 +284,7 @@ def test_a_waiting_request_that_cannot_be_met_does_not_hurt_the_others(
 
 
 @pytest.mark.parametrize("end", ["released", "failed", "a topic that failed"])
-def test_what_is_remembered_of_ended_partitions_is_bounded(end: str) -> None:
+def test_the_memory_of_ended_partitions_is_bounded(end: str) -> None:
     """The registry keeps a bounded number of them for a bounded time and forgets the oldest first.
 
     A long-lived worker therefore does not grow with every job. Long texts are cut.

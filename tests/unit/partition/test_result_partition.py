@@ -227,7 +227,7 @@ def test_readers_of_a_broadcast_take_from_the_same_buffer_when_they_like() -> No
     partition.check_invariants()
 
 
-def test_what_is_shared_is_produced_once_and_sent_to_each() -> None:
+def test_shared_buffers_are_produced_once_and_sent_to_each_reader() -> None:
     """D13, section 5: numBytesProduced and numBytesOut, events included."""
     partition, _ = make_partition(3)
     views = [view_of(partition, index) for index in range(3)]
@@ -466,7 +466,7 @@ class Notified:
 
 
 @pytest.mark.parametrize("end", ["reader gone", "partition failed"])
-def test_who_waits_for_room_hears_that_there_will_be_none(end: str) -> None:
+def test_a_writer_that_waits_for_room_learns_of_the_failure(end: str) -> None:
     partition, _ = make_partition(2, wire=WireLimits(events_per_channel_max=1))
     views = [view_of(partition, index) for index in range(2)]
     partition.broadcast_event(EVENT, b"event")
@@ -856,7 +856,7 @@ def test_a_cause_from_further_up_stays_what_it_is() -> None:
     assert (type(told), str(told)) == (type(cause), str(cause))
 
 
-def test_what_came_through_a_channel_is_passed_on_with_the_first_cause_in_front() -> None:
+def test_a_failure_from_a_channel_is_passed_on_with_its_first_cause() -> None:
     """The message names the channel where that explains the error, and only there."""
     for cause, text in (
         (ProducerFailedError("boom"), "boom"),
@@ -891,7 +891,7 @@ def test_readers_are_told_of_a_release_before_the_end() -> None:
     assert_everything_returned(pool)
 
 
-def test_a_partition_that_was_read_to_its_end_tells_nobody() -> None:
+def test_a_completely_read_partition_reports_nothing() -> None:
     partition, _ = make_partition(1)
     view = view_of(partition)
     finish(partition)
@@ -966,7 +966,7 @@ def test_buffers_that_are_being_sent_come_back_after_the_release() -> None:
 # -- overtaken data --------------------------------------------------------------------------------
 
 
-def test_what_a_broadcast_event_overtakes_is_told_by_subpartition() -> None:
+def test_data_overtaken_by_a_broadcast_event_is_reported_by_subpartition() -> None:
     """Row 17: the shared buffers too, with one reference for each subpartition."""
     partition, pool = make_partition(2)
     views = [view_of(partition, index) for index in range(2)]

@@ -96,7 +96,7 @@ def test_every_kind_satisfies_the_protocol(arranged: Arranged) -> None:
     assert [type(kind) for kind in kinds] == [BlockingSubpartition] * CHANNELS
 
 
-def test_what_is_kept_is_read_when_it_is_complete_and_as_often_as_one_likes(
+def test_a_retained_partition_is_read_when_complete_any_number_of_times(
     arranged: Arranged,
 ) -> None:
     """D2: the writer does not wait for a reader, and only the writer releases the partition."""

@@ -140,7 +140,7 @@ def test_a_reader_knows_the_same_at_every_record(written: list[Said]) -> None:
         assert run <= 3
 
 
-def test_what_cannot_be_read_stays_where_it_is() -> None:
+def test_a_malformed_event_stays_in_the_queue() -> None:
     """The reader of the channel reports the error."""
     broken = Buffer.event(DataType.EVENT_BUFFER, b"\x92\x03\xc0")
     assert decode_if_valid(Event(DataType.EVENT_BUFFER, b"\x92\x03\xc0")) is None

@@ -83,7 +83,7 @@ def test_the_barrier_is_queued_as_one_buffer() -> None:
         assert view.timeoutable_barrier() == BARRIER.event().body
 
 
-def test_what_is_overtaken_is_told_by_subpartition_in_order() -> None:
+def test_overtaken_data_is_reported_by_subpartition_in_order() -> None:
     """Row 18."""
     arranged = Arranged()
     assert arranged.barrier.time_out(2)
@@ -125,7 +125,7 @@ def test_an_abort_gives_back_what_was_overtaken() -> None:
     assert_everything_returned(arranged.pool)
 
 
-def test_subpartitions_that_nobody_reads_any_more_are_settled_at_once() -> None:
+def test_subpartitions_without_readers_are_settled_at_once() -> None:
     partition, _ = make_partition(2)
     for index in range(2):
         partition.create_view(index, Reader()).release()

@@ -464,7 +464,7 @@ def test_cancelling_the_one_that_writes_lets_the_next_one_know() -> None:
         second.go_on()
 
 
-def test_cancelling_the_one_that_waits_disturbs_nobody() -> None:
+def test_cancelling_a_waiting_writer_disturbs_no_other() -> None:
     arranged = Arranged(segments=2)
     first = Running(arranged.writer.emit(sized(500)))
     second = Running(arranged.writer.emit("second"))
@@ -477,7 +477,7 @@ def test_cancelling_the_one_that_waits_disturbs_nobody() -> None:
     assert arranged.take() == ["third"]
 
 
-def test_what_the_flusher_is_told_is_bounded() -> None:
+def test_flush_requests_are_bounded() -> None:
     """The records for a reader that left are dropped, and no flush is remembered for them."""
     arranged = Arranged(2, timeout=5.0)
     arranged.views[0].release()
@@ -500,7 +500,7 @@ def test_without_readers_the_writer_stops_at_its_next_buffer() -> None:
     arranged.close()
 
 
-def test_what_is_written_for_a_reader_that_left_is_dropped() -> None:
+def test_records_for_a_reader_that_left_are_dropped() -> None:
     """The other readers go on, and the writer still lets the loop run."""
     arranged = Arranged(2)
     arranged.views[0].release()
@@ -594,7 +594,7 @@ def test_a_record_over_the_limit_opens_no_buffer() -> None:
 
 
 @pytest.mark.parametrize("size", [10, 300])
-def test_a_buffer_that_was_taken_from_is_not_gone_on_with_once_nobody_reads(size: int) -> None:
+def test_a_partly_taken_buffer_is_not_continued_without_a_reader(size: int) -> None:
     arranged = Arranged()
     arranged.emit("first")
     assert arranged.take() == ["first"]
@@ -614,7 +614,7 @@ def test_a_record_ends_where_its_readers_leave_in_its_middle() -> None:
     arranged.close()
 
 
-def test_what_stands_between_records_waits_for_the_one_in_progress() -> None:
+def test_events_between_records_wait_for_the_record_in_progress() -> None:
     arranged = Arranged(segments=3)
     emitting = Running(arranged.writer.emit(sized(500)))
     waiting = Running(arranged.writer._appender.until_between_records())

@@ -74,7 +74,7 @@ def test_records_are_cut_into_lists() -> None:
     assert list(chunks(numbers)) == list(chunks(iter(numbers)))
 
 
-def test_what_came_before_an_error_comes_first() -> None:
+def test_records_before_an_error_come_first() -> None:
     def failing() -> Iterator[int]:
         yield from range(3)
         raise OSError("of the iterable")

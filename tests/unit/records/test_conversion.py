@@ -369,7 +369,7 @@ def test_a_value_that_no_form_makes_is_left_to_its_type(
         make(kind)(value)
 
 
-def test_what_is_right_in_a_batch_stays_and_the_rest_is_made(
+def test_matching_values_of_a_batch_stay_and_others_are_converted(
     make: Callable[[TypeInformation], Any],
 ) -> None:
     right = (1, "a")

@@ -148,7 +148,7 @@ def assert_apart(kept: Any, given_away: Any) -> None:
 
 
 @pytest.mark.parametrize("make", CHANGING)
-def test_what_is_kept_shares_nothing_with_what_is_given_away(
+def test_a_retained_value_shares_nothing_with_the_emitted_copy(
     form: ModuleType, make: Callable[[], Any]
 ) -> None:
     kept = make()
@@ -175,7 +175,7 @@ def test_what_is_kept_shares_nothing_with_what_is_given_away(
 
 @pytest.mark.skipif(not OWNS, reason="the plain form copies whatever can be changed")
 @pytest.mark.parametrize("make", [make for make in CHANGING if type(make()) is not memoryview])
-def test_what_only_the_reference_given_away_refers_to_is_not_copied(
+def test_a_value_without_other_references_is_not_copied(
     make: Callable[[], Any],
 ) -> None:
     places: list[int] = []
@@ -341,7 +341,7 @@ def test_any_value(value: Any, held: int) -> None:
     assert_apart(given_away, plain)
 
 
-def test_what_occurs_twice_in_a_value_does_so_in_its_copy(form: ModuleType) -> None:
+def test_a_part_that_occurs_twice_does_so_in_the_copy(form: ModuleType) -> None:
     inner: list[Any] = [1]
     kept = [inner, (inner, {"a": inner}), [[2], {"b": (3, [4])}]]
     given_away: Any = form.detached(kept)

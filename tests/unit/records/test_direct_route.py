@@ -52,7 +52,7 @@ def hashed() -> HashPartitioner:
 
 
 @pytest.mark.parametrize("make", each_way())
-def test_what_fits_is_written_at_once_and_the_rest_by_the_appender(make: Any) -> None:
+def test_records_that_fit_are_written_at_once_the_rest_by_the_appender(make: Any) -> None:
     made = arranged(make())
     records = [(number % 2, sized(SEGMENT_BYTES // 3)) for number in range(9)]
     emitted = [made.writer.emit(record) for record in records]
@@ -149,7 +149,7 @@ def drive(made: Arranged, coroutines: Iterable[Coroutine[Any, Any, None]]) -> li
 
 
 @pytest.mark.parametrize("make", each_way())
-def test_what_is_large_is_copied_nowhere_else(make: Any) -> None:
+def test_large_content_is_copied_once(make: Any) -> None:
     """It follows a large record that did not fit; it is written like other records."""
     whole = isinstance(make(), ForwardPartitioner | RebalancePartitioner)
     records = [LARGE if whole else (1, LARGE) for _ in range(4)]
@@ -189,7 +189,7 @@ def test_in_long_buffers_long_records_are_held_against_the_limits(
 
 
 @pytest.mark.parametrize("make", each_way())
-def test_what_cannot_be_packed_leaves_nothing(make: Any) -> None:
+def test_an_unpackable_record_leaves_nothing(make: Any) -> None:
     made = arranged(make())
     for record in ((0, "before"), (0, object()), (0, "behind")):
         if type(record[1]) is object:
@@ -203,7 +203,7 @@ def test_what_cannot_be_packed_leaves_nothing(make: Any) -> None:
     assert sorted(taken) == [(0, "before"), (0, "behind")]
 
 
-def test_what_no_channel_is_found_for_is_let_go_of() -> None:
+def test_a_record_without_a_channel_is_released() -> None:
     made = arranged(hashed())
     run(made.writer.emit((1, "before")))
     with pytest.raises(SerializationError, match="hash"):
@@ -245,9 +245,7 @@ def test_a_channel_that_there_is_not_is_refused(emit_many: Any, many: bool) -> N
 
 @pytest.mark.parametrize("emit_many", EMITTING_MANY)
 @pytest.mark.parametrize("many", [False, True])
-def test_compiled_who_finds_a_channel_that_there_is_not_asks_again(
-    emit_many: Any, many: bool
-) -> None:
+def test_a_compiled_route_asks_again_for_a_missing_channel(emit_many: Any, many: bool) -> None:
     partitioner = Hashed(itemgetter(0), 1 << 14)
     made = arranged(partitioner)
     records = [(number, "far away") for number in range(50)]

@@ -272,7 +272,7 @@ def test_instants_meet_in_any_zone(instant: datetime, zone: tzinfo) -> None:
 
 
 @pytest.mark.parametrize(("key", "reason"), REFUSED, ids=spelled)
-def test_what_is_no_key_is_refused_with_the_reason(key: object, reason: str) -> None:
+def test_an_invalid_key_is_refused_with_the_reason(key: object, reason: str) -> None:
     with pytest.raises(SerializationError, match=reason) as refused:
         key_hash(key)
     assert f"a key of type {type(key).__name__}" in str(refused.value)
@@ -309,19 +309,17 @@ def test_a_number_with_a_huge_exponent_is_hashed_at_once() -> None:
         (Place("a", [1]), ("a", (1,))),  # type: ignore[arg-type]
     ],
 )
-def test_what_python_could_not_look_up_stands_as_something_that_it_can(
-    key: object, expected: object
-) -> None:
+def test_keys_without_lookup_get_a_comparable_key(key: object, expected: object) -> None:
     assert comparable_key(key) == expected
     hash(comparable_key(key))
 
 
 @pytest.mark.parametrize("key", [1, "a", None, ("a", 1), Place("a", 1), NOON, Point(1), Colour.RED])
-def test_what_python_can_look_up_stands_for_itself(key: object) -> None:
+def test_keys_with_lookup_are_their_own_comparable_key(key: object) -> None:
     assert comparable_key(key) is key
 
 
-def test_what_could_not_be_found_again_is_not_remembered() -> None:
+def test_keys_that_cannot_be_found_again_are_not_cached() -> None:
     """A key that may keep an unknown amount of memory alive is not remembered either."""
     alone = NOON.replace(tzinfo=ZoneInfo.no_cache("Europe/Berlin"))
     own = time(12, tzinfo=Shifting())

@@ -291,7 +291,7 @@ def test_a_key_longer_than_what_may_be_remembered_is_hashed_each_time() -> None:
     assert partitioner._remembered.keys() == ["short"]
 
 
-def test_who_derives_from_hashing_is_asked() -> None:
+def test_a_subclass_of_the_hash_partitioner_is_called() -> None:
     """Its ``select`` is called, which may call that of its base class."""
 
     class Shifted(HashPartitioner):
@@ -326,7 +326,9 @@ EQUAL: list[tuple[object, ...]] = [
 @pytest.mark.parametrize(
     ("first", "second"), [pair for equal in EQUAL for pair in permutations(equal, 2)], ids=repr
 )
-def test_what_is_a_key_does_not_depend_on_what_came_before(first: object, second: object) -> None:
+def test_the_channel_of_a_key_does_not_depend_on_earlier_keys(
+    first: object, second: object
+) -> None:
     """Equal keys go to one channel; it does not matter which one is remembered."""
     group = key_group(first, 128)
     partitioner = set_up(HashPartitioner(lambda record: record), 128)

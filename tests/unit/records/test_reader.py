@@ -268,7 +268,7 @@ def test_a_buffer_goes_back_when_the_next_batch_is_asked_for() -> None:
     arranged.close()
 
 
-def test_a_batch_that_nobody_looked_at_counts_as_processed() -> None:
+def test_a_batch_that_was_not_iterated_counts_as_processed() -> None:
     arranged = Arranged()
     for buffer in cut([1, 2, 3, "cut here", "next"], 9):
         arranged.arrive_cut(buffer)
@@ -439,7 +439,7 @@ def test_a_handler_may_take_a_blocking_event() -> None:
     arranged.close()
 
 
-def test_what_a_handler_raises_ends_the_reading_of_it() -> None:
+def test_an_error_of_the_handler_ends_reading() -> None:
     class Refusing:
         def on_event(self, channel: int, event: Event) -> None:
             raise ZeroDivisionError(event.data_type.name)
@@ -518,7 +518,7 @@ def test_nothing_is_left_of_a_channel_that_has_ended(spill: int) -> None:
     arranged.close()
 
 
-def test_what_has_priority_need_not_wait_for_the_next_batch() -> None:
+def test_priority_events_do_not_wait_for_the_next_batch() -> None:
     """Only such an event is handled in the middle of a batch."""
     handler = Handler()
     arranged = handler.arranged
@@ -724,7 +724,7 @@ class ShortOfMemory(RecordUnpacker):
 
 
 @pytest.mark.parametrize("asks", [RecordReader.next_batch, RecordReader.__anext__])
-def test_nobody_reads_on_behind_records_that_there_was_no_memory_for(
+def test_reading_does_not_continue_behind_records_without_memory(
     asks: Callable[[RecordReader], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ShortOfMemory, "is_short", True)
@@ -804,7 +804,7 @@ def test_data_that_ends_inside_a_record_is_an_error() -> None:
     arranged.close()
 
 
-def test_a_blocking_event_that_nobody_resumes_is_an_error() -> None:
+def test_a_blocking_event_that_is_not_resumed_is_an_error() -> None:
     """It would block its producer forever."""
     arranged = Arranged()
     arranged.arrive(b"\x90", data_type=DataType.ALIGNED_CHECKPOINT_BARRIER)

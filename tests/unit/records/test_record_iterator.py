@@ -136,7 +136,7 @@ async def test_an_error_is_raised_once(make: Any) -> None:
     assert await anext(batches.iterator) == 1
 
 
-async def test_one_that_is_closed_while_it_waits_can_be_used_again(make: Any) -> None:
+async def test_an_iterator_closed_while_waiting_can_be_used_again(make: Any) -> None:
     batches = Batches(make, [1])
     waiting = batches.iterator.__anext__()
     assert waiting.send(None) is not None
@@ -145,7 +145,7 @@ async def test_one_that_is_closed_while_it_waits_can_be_used_again(make: Any) ->
     assert await anext(batches.iterator) == 1
 
 
-async def test_what_next_has_raised_stays_as_it_is(make: Any) -> None:
+async def test_a_raised_stop_iteration_keeps_its_record(make: Any) -> None:
     """A caller of next() on an awaitable may keep the StopIteration with the record."""
     iterator = Batches(make).iterator
     assert hand_out(iterator, 0, "first", "second", "third") == 0
@@ -313,7 +313,7 @@ async def test_flat_records_are_unpacked_when_they_are_asked_for(make: Any) -> N
     assert not buffer.is_held
 
 
-async def test_what_was_left_in_a_buffer_can_be_taken(make: Any) -> None:
+async def test_the_rest_of_a_buffer_can_be_taken(make: Any) -> None:
     buffer = stored(make, (1, 2), (3, 4), (5, 6))
     assert buffer.begin() == (1, 2)
     assert await anext(buffer.iterator) == (3, 4)
@@ -325,7 +325,7 @@ async def test_what_was_left_in_a_buffer_can_be_taken(make: Any) -> None:
     assert arrived(before.iterator).take_all() == (1, 2)
 
 
-async def test_what_was_left_in_a_buffer_can_be_dropped(make: Any) -> None:
+async def test_the_rest_of_a_buffer_can_be_dropped(make: Any) -> None:
     buffer = stored(make, (1, 2), (3, 4), (5, 6))
     assert buffer.begin() == (1, 2)
     buffer.iterator.drop()
@@ -337,7 +337,7 @@ async def test_what_was_left_in_a_buffer_can_be_dropped(make: Any) -> None:
 
 
 @pytest.mark.parametrize("records", RECORDS, ids=str)
-async def test_who_does_not_wait_knows_how_many_there_are_and_which_was_last(
+async def test_a_synchronous_caller_knows_the_number_and_the_last_record(
     make: Any, records: list[Any]
 ) -> None:
     buffer = Stored(make, b"".join(map(msgpack.packb, records)), len(records), "spanning")
@@ -399,7 +399,7 @@ async def test_an_iterator_that_goes_lets_go_of_its_buffer(make: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("left", [False, True])
-async def test_what_is_no_record_is_refused_where_it_is_come_to(
+async def test_an_invalid_record_is_refused_when_it_is_reached(
     make: Any, wrong: bytes, behind: bytes, left: bool
 ) -> None:
     """The records before it may have been handed out, the records behind it never are."""
@@ -463,7 +463,7 @@ async def test_an_unpacker_may_come_back_for_the_next(make: Any) -> None:
     kept=st.lists(st.sampled_from(["record", "inner", None]), min_size=12, max_size=12),
 )
 @pytest.mark.parametrize("form", FORMS)
-async def test_what_is_kept_of_a_buffer_stays_what_it_was(
+async def test_retained_records_of_a_buffer_do_not_change(
     form: str, records: list[Any], kept: list[str | None]
 ) -> None:
     """Records or values out of them may be kept for any time."""

@@ -50,7 +50,7 @@ def test_compiled_turns_go_on_in_a_copy() -> None:
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_whoever_takes_a_turn_takes_it_from_all(many: bool) -> None:
+def test_select_and_divide_share_one_position(many: bool) -> None:
     """A writer takes turns by one record or by many, with ``select`` and ``divide``."""
     partitioner = RebalancePartitioner()
     arranged = Arranged(5, partitioner=partitioner)
@@ -87,7 +87,7 @@ class ToTheSecond(RebalancePartitioner):
 
 
 @pytest.mark.parametrize(("partitioner", "channel"), [(ToTheLast(), 4), (ToTheSecond(), 1)])
-def test_who_chooses_by_himself_is_asked(partitioner: Partitioner, channel: int) -> None:
+def test_a_subclass_with_its_own_select_is_called(partitioner: Partitioner, channel: int) -> None:
     arranged = Arranged(5, partitioner=partitioner)
     run(arranged.writer.emit("a"))
     run(arranged.writer.emit_many(["b"]))

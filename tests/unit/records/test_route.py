@@ -100,7 +100,7 @@ def test_an_error_of_the_iterable_passes_unchanged(
     assert arranged.writer.records_out == yielded
 
 
-def test_what_cannot_be_iterated_passes_unchanged() -> None:
+def test_a_value_that_cannot_be_iterated_passes_unchanged() -> None:
     with pytest.raises(TypeError, match="not iterable"):
         run(Arranged().writer.emit_many(5))  # type: ignore[arg-type]
 
@@ -163,7 +163,7 @@ def test_a_partitioner_that_always_selects_the_first_is_not_asked(last: bool) ->
     assert arranged.writer.records_out == 40
 
 
-def test_records_are_counted_whenever_somebody_can_look() -> None:
+def test_records_are_counted_at_every_suspension() -> None:
     """Invariant I1: this holds at every suspension, in the middle of many records, too."""
     arranged = Arranged(segments=2)
     emitted = 0
@@ -221,7 +221,9 @@ def test_each_way_writes_any_record(
 
 
 @pytest.mark.parametrize("make_partitioner", EVERY_WAY, ids=spelled)
-def test_what_fits_is_written_by_the_call(make_partitioner: Callable[[], Partitioner]) -> None:
+def test_records_that_fit_are_written_by_the_call(
+    make_partitioner: Callable[[], Partitioner],
+) -> None:
     """This includes large records. Only a record that needs a buffer has to be awaited."""
     arranged = Arranged(partitioner=make_partitioner(), segment_bytes=100_000)
     arranged.emit(b"x" * 99_000, b"y" * 20_000)

@@ -114,7 +114,7 @@ def test_an_element_that_is_missing_is_not_looked_for() -> None:
     assert found(partitioner(key=itemgetter(2)), (1, 2)) == NOT_KNOWN
 
 
-def test_one_who_chooses_otherwise_is_asked() -> None:
+def test_a_partitioner_that_chooses_differently_is_called() -> None:
     class Otherwise(HashPartitioner):
         def select(self, record: Any) -> int:
             return 0

@@ -141,7 +141,7 @@ CHANGES: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
 
 
 @pytest.mark.parametrize("value", UNCHANGING, ids=spelled)
-def test_what_cannot_change_is_its_own_copy(value: Any) -> None:
+def test_an_immutable_value_is_its_own_copy(value: Any) -> None:
     assert is_unchanging(value)
     assert copied(value) is value
     assert copied([[value]])[0][0] is value
@@ -155,7 +155,7 @@ def test_what_cannot_change_is_its_own_copy(value: Any) -> None:
     ],
     ids=repr,
 )
-def test_what_can_change_is_copied(value: Any) -> None:
+def test_a_mutable_value_is_copied(value: Any) -> None:
     copy = copied(value)
     assert copy == value
     assert copy is not value
@@ -206,7 +206,7 @@ def test_one_of_the_values_can_change(values: list[Any]) -> None:
     assert not are_unchanging(values)
 
 
-def test_what_stands_in_a_value_twice_or_in_itself_does_so_in_the_copy() -> None:
+def test_repeated_and_recursive_parts_are_so_in_the_copy() -> None:
     shared = Account([1])
     ring: list[Any] = []
     ring += [1, (ring,), shared, {"again": shared}, deque([shared])]

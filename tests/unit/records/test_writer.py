@@ -38,7 +38,7 @@ from tests.unit.records.writing import END, END_OF_DATA, Arranged, Halving, size
 
 
 @pytest.mark.parametrize("size", [3, LARGE_RECORD_BYTES])
-def test_what_is_packed_is_as_it_was_whatever_becomes_of_it(size: int) -> None:
+def test_packed_records_do_not_change_with_their_objects(size: int) -> None:
     arranged = Arranged(segment_bytes=2 * LARGE_RECORD_BYTES)
     large, row, content = b"x" * LARGE_RECORD_BYTES, {"n": [1]}, bytearray(b"x" * size)
     writes = list(arranged.writer.pack([large, row, content, memoryview(content)]))
@@ -53,7 +53,7 @@ def test_what_is_packed_is_as_it_was_whatever_becomes_of_it(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [10, 4_000, 20_000, 200_000])
-def test_what_is_packed_says_how_much_it_is(size: int) -> None:
+def test_packed_parts_state_their_size(size: int) -> None:
     """Many records are packed a part at a time, so that they can be written in between."""
     arranged = Arranged(2, segment_bytes=1 << 15)
     records = [(number % 2, "x" * size) for number in range(1_000_000 // size)]
@@ -286,7 +286,7 @@ def test_an_announcement_is_refused_before_the_peer_ends_the_connection_for_it()
     [DataType.DATA_BUFFER, DataType.NONE, END_OF_DATA, END],
     ids=lambda data_type: data_type.name,
 )
-def test_what_is_no_event_of_a_task_is_refused(data_type: DataType) -> None:
+def test_an_event_that_tasks_do_not_emit_is_refused(data_type: DataType) -> None:
     arranged = Arranged()
     with pytest.raises(LocalProtocolError, match=f"{data_type.name} cannot be written as an event"):
         run(arranged.writer.broadcast_event(Event(data_type, b"\x90")))

@@ -33,7 +33,7 @@ async def test_it_is_awaited_without_an_exception() -> None:
     assert raised == []
 
 
-async def test_it_is_a_coroutine_to_whoever_asks() -> None:
+async def test_it_is_a_coroutine_for_all_checks() -> None:
     assert asyncio.iscoroutine(WRITTEN)
     assert isinstance(WRITTEN, Coroutine)
     assert await asyncio.create_task(written) is None
@@ -77,7 +77,7 @@ def test_a_record_is_written_by_the_call() -> None:
     assert arranged.writer.records_out == 3
 
 
-def test_python_warns_if_nobody_awaits_what_lets_the_loop_turn() -> None:
+def test_python_warns_of_an_emit_without_await_that_lets_the_loop_turn() -> None:
     """Records are written without the await, so the mistake shows after a few buffers of them."""
     arranged = Arranged(segment_bytes=64, segments=64)
     coroutines = [arranged.writer.emit(sized(20))]
@@ -94,7 +94,7 @@ def test_python_warns_if_nobody_awaits_what_lets_the_loop_turn() -> None:
         forget()
 
 
-def test_python_warns_of_a_record_that_nobody_awaited_when_memory_was_missing() -> None:
+def test_python_warns_of_a_record_without_await_when_memory_is_missing() -> None:
     """The record is not written."""
     arranged = Arranged(segment_bytes=64, segments=2)
     while arranged.partition.availability.available:

@@ -149,7 +149,7 @@ async def test_an_error_of_closing_does_not_hide_why_the_chain_is_closed() -> No
     assert cause.__notes__ == ["closing failed too: broken a"]
 
 
-async def test_what_was_not_opened_is_not_closed() -> None:
+async def test_operators_that_were_not_opened_are_not_closed() -> None:
     chain = chain_of(("a", None))
     await chain.close()
     assert DIARY == []

@@ -64,7 +64,7 @@ async def test_an_unaligned_one_stores_at_once_what_it_overtakes(outputs: Output
     assert not state.input
 
 
-async def test_what_ends_a_chain_has_no_outputs() -> None:
+async def test_a_chain_without_outputs_captures_only_inputs() -> None:
     capture = Outputs(0).capture
     in_flight = capture.begin(CheckpointBarrier(1, 1, UNALIGNED))
     assert in_flight is not None
@@ -74,7 +74,7 @@ async def test_what_ends_a_chain_has_no_outputs() -> None:
 
 
 @pytest.mark.parametrize("ahead_ms", [0, 3_600_000])
-async def test_one_that_may_be_in_time_is_settled_by_its_readers_or_its_timer(
+async def test_a_timeoutable_barrier_is_settled_by_its_readers_or_its_timer(
     outputs: Outputs, ahead_ms: int
 ) -> None:
     """This holds even if the clock has been set back since its barrier was made."""
@@ -90,7 +90,7 @@ async def test_one_that_may_be_in_time_is_settled_by_its_readers_or_its_timer(
     }
 
 
-async def test_one_that_is_given_up_waits_where_it_is(outputs: Outputs) -> None:
+async def test_an_aborted_barrier_stays_in_the_queue(outputs: Outputs) -> None:
     """O1: aborting it a second time is safe."""
     in_flight = outputs.capture.begin(CheckpointBarrier(1, wall_clock_ms(), LATER))
     assert in_flight is not None

@@ -66,7 +66,7 @@ def test_a_part_is_written_when_it_is_captured_and_aligned(first: PartEvent) -> 
 
 
 @pytest.mark.parametrize("state", PartState)
-def test_an_abort_hands_over_what_nobody_writes(state: PartState) -> None:
+def test_an_abort_returns_the_unwritten_capture(state: PartState) -> None:
     part = in_state(state)
     if (state, PartEvent.ABORT) in TRANSITIONS:
         assert part.abort() is (CAPTURED if state is PartState.CAPTURED else None)

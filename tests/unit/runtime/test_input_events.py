@@ -17,7 +17,7 @@ from flinknet.wire.events import (
 )
 
 
-def test_what_comes_out_of_the_valve_waits_for_the_subtask() -> None:
+def test_events_from_the_valve_wait_for_the_subtask() -> None:
     events = InputEvents(StatusWatermarkValve(2))
     assert events.watermark == MIN_WATERMARK
     assert not events.on_event(0, Watermark(5).event())

@@ -84,7 +84,7 @@ def test_channels_without_keys_are_passed_over() -> None:
     assert sample.counts() == (KeyGroupCount(2, 1),)
 
 
-def test_what_was_long_ago_fades() -> None:
+def test_old_samples_fade() -> None:
     sample = KeyGroupSample([modulo])
     take(sample, 0, (5,))
     for _ in range(2 * SAMPLE_MAX):

@@ -23,7 +23,7 @@ class Next:
         self.elements.append(element)
 
 
-async def test_what_one_emits_the_next_has_taken() -> None:
+async def test_records_emitted_by_an_operator_are_input_of_the_next() -> None:
     behind = Next()
     first = OperatorCounts("a", "uid of a", None)
     second = OperatorCounts("b", "uid of b", first)

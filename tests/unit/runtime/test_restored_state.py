@@ -102,7 +102,7 @@ async def test_a_large_part_is_written_and_read_in_sections(
     ("finished", "parallelism", "ended"),
     [((), 2, []), ((1,), 2, [1]), ((0, 1), 2, [0, 1]), ((0, 1), 3, [0, 1, 2])],
 )
-def test_whose_input_had_ended_is_known(
+def test_operators_with_ended_input_are_known(
     tmp_path: Path, finished: tuple[int, ...], parallelism: int, ended: list[int]
 ) -> None:
     """O2: if all inputs had ended, they have ended at any parallelism."""

@@ -349,7 +349,7 @@ async def test_a_function_with_its_own_object(name: str, stamped: bool, arrangem
 
 @pytest.mark.parametrize("stamped", [False, True])
 @pytest.mark.parametrize("name", OTHERS)
-async def test_what_is_kept(name: str, stamped: bool, arrangement: str) -> None:
+async def test_records_that_functions_retain(name: str, stamped: bool, arrangement: str) -> None:
     factory = deepcopy(OTHERS[name])
     fed = stamped_records if stamped else records
     await check(factory, arrangement, fed, stamped=stamped)
@@ -536,7 +536,7 @@ async def failing(
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("name", [*OWN, *TWO_INPUTS])
-async def test_what_is_no_exception_names_operator_and_record(name: str, end: str) -> None:
+async def test_a_raised_base_exception_names_operator_and_record(name: str, end: str) -> None:
     function = Raising(ENDS[end])
     if name in OWN:
         operator = OWN[name](function)()

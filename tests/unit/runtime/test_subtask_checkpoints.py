@@ -272,7 +272,7 @@ async def test_a_collect_sink_has_each_record_once(
     assert result.collected["all"] == list(range(RECORDS))
 
 
-async def test_what_a_subtask_reports(
+async def test_numbers_that_a_subtask_reports(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
     graph, answers = sums(), Answers()
@@ -287,7 +287,7 @@ async def test_what_a_subtask_reports(
     assert all(task.result().checkpoint_taken == 1 for task in tasks)
 
 
-async def test_at_least_once_blocks_nobody(
+async def test_at_least_once_blocks_no_channel(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
     answers = Answers()
@@ -299,7 +299,7 @@ async def test_at_least_once_blocks_nobody(
         assert collected(await asyncio.gather(*tasks)) == EXPECTED
 
 
-async def test_who_has_finished_gets_the_ends_of_its_channels_alone(
+async def test_a_finished_subtask_receives_only_the_ends_of_its_channels(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
     """O2: a subtask that was finished in the restored checkpoint does not run its operators."""
@@ -331,7 +331,7 @@ def has_fired(value: Any) -> Any:
     return value
 
 
-async def test_nobody_waits_for_the_event_time_of_who_has_finished(
+async def test_event_time_of_a_finished_source_is_not_awaited(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
     """O2: of two sources, one was finished in the restored checkpoint, and the windows behind
@@ -376,7 +376,7 @@ class Opening(MapFunction):
 
 
 @pytest.mark.parametrize("kind", [CheckpointKind.CHECKPOINT, CheckpointKind.SAVEPOINT])
-async def test_who_is_not_ready_yet_begins_a_checkpoint_when_it_is(
+async def test_a_subtask_that_is_not_ready_begins_a_checkpoint_later(
     workers: list[NetworkEnvironment], store: CheckpointStore, kind: CheckpointKind
 ) -> None:
     """The coordinator knows that all subtasks were told to run, but not that all state is restored.
@@ -419,7 +419,7 @@ class Refusing(MapFunction, CheckpointedFunction):
         raise ValueError("not now")
 
 
-async def test_what_cannot_be_captured_declines_the_checkpoint_and_not_the_job(
+async def test_a_failed_capture_declines_the_checkpoint_and_not_the_job(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
     """The downstream subtasks are told, and none stays blocked.
@@ -527,7 +527,7 @@ def open_snapshots(monkeypatch: pytest.MonkeyPatch) -> set[OperatorSnapshot]:
 
 
 @pytest.mark.parametrize("how", ["the coordinator", "the end of the subtask"])
-async def test_what_is_captured_is_closed_if_nothing_of_it_is_written(
+async def test_an_unwritten_capture_is_closed(
     workers: list[NetworkEnvironment],
     store: CheckpointStore,
     open_snapshots: set[OperatorSnapshot],
@@ -645,7 +645,7 @@ def held(turns: int, *, leaves_a_note: bool = False) -> JobGraph:
 
 
 @pytest.mark.parametrize("how", OPTIONS)
-async def test_who_has_emitted_its_last_record_takes_part_as_finished(
+async def test_a_subtask_that_has_emitted_its_last_record_counts_as_finished(
     workers: list[NetworkEnvironment], store: CheckpointStore, how: str
 ) -> None:
     """O2: this holds while the downstream subtasks still process its records.
@@ -687,7 +687,7 @@ async def test_who_has_emitted_its_last_record_takes_part_as_finished(
     assert (read.records_in, written.collected["sums"]) == (0, list(range(HELD)))
 
 
-async def test_who_has_a_result_to_deliver_is_not_finished_before_that(
+async def test_a_subtask_with_an_undelivered_result_is_not_finished(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
     """O2: a job restored from the checkpoint would not have the result."""
@@ -1016,7 +1016,7 @@ def trigger_all(subtasks: dict[str, Subtask], barrier: CheckpointBarrier) -> Non
 
 
 @pytest.mark.parametrize("how", OPTIONS)
-async def test_what_is_left_in_the_end_is_committed_with_a_last_checkpoint(
+async def test_remaining_output_is_committed_with_a_last_checkpoint(
     workers: list[NetworkEnvironment], store: CheckpointStore, how: str
 ) -> None:
     """O2: an aborted checkpoint does not count.
@@ -1059,7 +1059,7 @@ async def test_what_is_left_in_the_end_is_committed_with_a_last_checkpoint(
         assert sum(result.records_in for result in results) == 0
 
 
-async def test_what_cannot_be_made_durable_in_the_end_fails_the_job(
+async def test_output_that_cannot_be_made_durable_at_the_end_fails_the_job(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
     """O2: the records must be processed again."""
@@ -1097,7 +1097,7 @@ async def test_a_job_may_end_with_a_savepoint_while_it_awaits_a_last_checkpoint(
     assert Ledger.published == [WRITTEN]
 
 
-async def test_what_a_drained_job_has_emitted_comes_once(
+async def test_output_of_a_drained_job_is_emitted_once(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
     """O2, N6: a job that continues from its savepoint has no records left to emit."""
@@ -1160,7 +1160,7 @@ async def test_a_function_hears_of_a_checkpoint_behind_its_last_record(
     assert Listening.heard == [1]
 
 
-async def test_without_checkpoints_nobody_waits_for_one(
+async def test_without_checkpoints_no_subtask_awaits_one(
     workers: list[NetworkEnvironment], store: CheckpointStore
 ) -> None:
     """O2: such a job has only savepoints."""
@@ -1203,7 +1203,7 @@ class OnceOnly(GeneratorSource):
         ),
     ],
 )
-async def test_what_cannot_go_on_after_a_failure_is_refused(
+async def test_sources_and_sinks_that_cannot_recover_are_refused(
     workers: list[NetworkEnvironment],
     store: CheckpointStore,
     build: Callable[[StreamExecutionEnvironment], object],

@@ -95,7 +95,7 @@ def test_a_serializer_makes_the_bytes_of_a_value_first() -> None:
 
 
 @pytest.mark.parametrize("entry", [("key", object()), ("key", 2**70), (2**70, 1)])
-def test_what_cannot_be_written_is_known_by_its_key(entry: Any) -> None:
+def test_an_unserializable_entry_is_named_by_its_key(entry: Any) -> None:
     written = writer()
     with pytest.raises(SerializationError):
         written.write(0, iter([("before", 1), entry]), None, MANY, MANY)
@@ -133,7 +133,7 @@ def test_values_that_could_be_changed_are_noticed_when_they_are_taken() -> None:
     assert not taken.take(1)
 
 
-def test_what_was_detached_is_let_go_of() -> None:
+def test_detached_entries_are_released() -> None:
     """This happens when it has been written or aborted. The dict has other values by then."""
     entries: dict[Any, Any] = {f"key {number}": (Value(), number) for number in range(3)}
     seen = [ref(value[0]) for value in entries.values()]
@@ -146,7 +146,7 @@ def test_what_was_detached_is_let_go_of() -> None:
     assert [one() is None for one in seen] == [True, True, True]
 
 
-def test_what_was_detached_is_written_as_other_entries_are() -> None:
+def test_detached_entries_are_written_like_others() -> None:
     entries = dict.fromkeys(range(10), "x" * 10)
     one, other, taken = writer(), writer(), detached(entries)
     counts = [one.write_detached(3, taken, None, 4, MANY)]

@@ -120,7 +120,7 @@ def test_an_expired_value_of_a_map_may_be_seen_once_more(backends: Backends) -> 
 
 
 @pytest.mark.parametrize("kind", [StateKind.VALUE, StateKind.LIST, StateKind.MAP])
-def test_what_nobody_reads_again_is_cleaned_up(backends: Backends, kind: StateKind) -> None:
+def test_unread_entries_are_cleaned_up(backends: Backends, kind: StateKind) -> None:
     world = World(backends, kind, config().cleanup_incrementally(3))
 
     def write() -> None:
@@ -144,7 +144,7 @@ def test_what_nobody_reads_again_is_cleaned_up(backends: Backends, kind: StateKi
     assert len(world.table) == 1
 
 
-def test_what_was_restored_is_cleaned_up() -> None:
+def test_restored_entries_are_cleaned_up() -> None:
     table, key, builder = StateTable(), Key("b"), config().cleanup_incrementally(5)
     table.live.update({"a": [(0, 1), (9, 2)]})
     state = expiring_state(table, key, StateKind.LIST, builder.build(), lambda: 10)
@@ -160,6 +160,6 @@ def test_what_was_restored_is_cleaned_up() -> None:
         (StateKind.MAP, {"a": (0, 1)}),
     ],
 )
-def test_what_has_not_expired_is_itself(kind: StateKind, kept: Any) -> None:
+def test_unexpired_values_are_returned_unchanged(kind: StateKind, kept: Any) -> None:
     assert unexpired(kind, config().build(), kept, 9) is kept
     assert unexpired(kind, config().build(), kept, 10) is None

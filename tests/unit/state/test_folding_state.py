@@ -51,7 +51,7 @@ def test_aggregating(backends: Backends) -> None:
     assert state.get() is None
 
 
-def test_what_is_no_function(backends: Backends) -> None:
+def test_an_object_other_than_a_function_is_refused(backends: Backends) -> None:
     kept = ValueState(backends.table(), Key("a"))
     with pytest.raises(ConfigurationError, match="ReduceFunction or a callable, not int"):
         ReducingState(kept, 1)

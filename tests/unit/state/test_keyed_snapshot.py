@@ -219,7 +219,7 @@ def test_large_values_make_short_steps(backends: Backends) -> None:
     snapshot.close()
 
 
-def test_what_cannot_be_written_is_named_and_the_operator_goes_on(backends: Backends) -> None:
+def test_an_unserializable_value_is_named_and_the_operator_continues(backends: Backends) -> None:
     state = state_with(backends, "count", {("a", 1): object()})
     snapshot = KeyedSnapshot(state, PLACE, SERIALIZER, 0)
     state.entries["count"].table.live["b"] = 1
@@ -288,7 +288,7 @@ def test_state_that_is_asked_for_while_it_is_written(backends: Backends) -> None
     assert entries_of(read(backends, [written(state)]), "text") == {"a": [(0, b"cba"), (0, b"fed")]}
 
 
-def test_what_has_expired_is_left_out_on_request(backends: Backends) -> None:
+def test_expired_entries_are_omitted_on_request(backends: Backends) -> None:
     builder = StateTtlConfig.new_builder(timedelta(milliseconds=10))
     for config, left in ((builder.build(), 2), (builder.cleanup_full_snapshot().build(), 1)):
         clock = iter((0, 0, 5, 5, 5))

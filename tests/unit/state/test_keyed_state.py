@@ -141,7 +141,7 @@ def test_a_serializer_that_fails(backends: Backends) -> None:
         state.state(descriptor, KEY).value()
 
 
-def test_what_only_the_serializer_knows_is_copied_by_it(backends: Backends) -> None:
+def test_values_with_a_serializer_are_copied_by_it(backends: Backends) -> None:
     class Pickled:
         """A value that can only be copied by pickling."""
 

@@ -35,7 +35,7 @@ def test_all_nan_are_one(make: Any) -> None:
     assert place_of(make(), {0: "zero"}, {0: "zero"}.keys) not in restored
 
 
-def test_what_has_no_hash_is_found_as_what_has() -> None:
+def test_keys_without_a_hash_are_found() -> None:
     kept = {place_of(key, (), tuple): key for key in ([1, [2, math.nan]], bytearray(b"a"))}
     assert [*kept] == [(1, (2, math.nan)), b"a"]
     assert place_of([1, [2, other_nan()]], kept, kept.keys) in kept

@@ -106,7 +106,7 @@ def test_broadcast_state_is_written_as_it_was_in_small_steps() -> None:
     assert rules.get(0) == [0, "later"]
 
 
-def test_what_many_writes_have_left_is_merged_in_steps() -> None:
+def test_layers_of_many_writes_are_merged_in_steps() -> None:
     store = OperatorStateStore()
     rules = store.get_broadcast_state(RULES)
     rules.put("a", 1)
@@ -122,14 +122,14 @@ def test_nothing_is_written_of_no_state() -> None:
     assert positions([b"", subtask(1)], 2) == [[], [1]]
 
 
-def test_what_nobody_asks_for_goes_on() -> None:
+def test_unrequested_state_is_kept() -> None:
     again = written(read([subtask(1, 2, a=1)], 0, 1))
     assert positions([again], 1) == [[1, 2]]
     assert read([again], 0, 1).get_broadcast_state(RULES).get("a") == 1
 
 
 @pytest.mark.parametrize("name", ["positions", "rules"])
-def test_what_cannot_be_written_is_named(name: str) -> None:
+def test_an_unserializable_element_is_named(name: str) -> None:
     store = OperatorStateStore()
     if name == "rules":
         store.get_broadcast_state(RULES).put("a", object())
@@ -161,7 +161,7 @@ def with_body(body: Any, version: int = 1) -> bytes:
     return HEAD.pack(MAGIC, version, len(packed), crc32(packed)) + packed
 
 
-def test_what_is_not_of_this_operator_or_version() -> None:
+def test_state_of_another_operator_or_version_is_refused() -> None:
     with pytest.raises(CheckpointCorruptedError, match="in form 2 cannot be read here"):
         read([with_body({}, version=2)], 0, 1)
     with pytest.raises(CheckpointCorruptedError, match="its content is invalid"):

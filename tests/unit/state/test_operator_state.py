@@ -75,7 +75,7 @@ def test_operator_state_does_not_expire() -> None:
 
 
 @pytest.mark.parametrize(("serializer", "name"), [(None, None), (Hexadecimal(), "Hexadecimal")])
-def test_what_was_restored_is_there_when_it_is_asked_for(serializer: Any, name: Any) -> None:
+def test_restored_state_is_available_on_request(serializer: Any, name: Any) -> None:
     store = OperatorStateStore()
     pack = ValueSerializer().pack
     positions = store.named("positions", StateMode.UNION, name)
@@ -102,7 +102,7 @@ def test_another_serializer_does_not_read_it() -> None:
         store.get_list_state(ListStateDescriptor("positions"))
 
 
-def test_what_cannot_be_read() -> None:
+def test_unreadable_state_is_refused() -> None:
     store = OperatorStateStore()
     store.named("positions", StateMode.SPLIT).restored = [b"\xc1"]
     with pytest.raises(StateError, match='"positions" cannot be restored'):

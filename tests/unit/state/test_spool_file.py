@@ -24,7 +24,7 @@ def limited(bytes_max: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_what_was_put_down_is_read_once_in_pieces(tmp_path: Path) -> None:
+def test_spooled_content_is_read_once_in_pieces(tmp_path: Path) -> None:
     file = SpoolFile(str(tmp_path))
     file.add(b"x" * 3_000_000)
     file.add(b"y")
@@ -56,7 +56,7 @@ def test_a_disk_without_room_is_said_with_its_place(tmp_path: Path) -> None:
     file.close()
 
 
-def test_what_is_closed_cannot_be_read(tmp_path: Path) -> None:
+def test_a_closed_file_cannot_be_read(tmp_path: Path) -> None:
     file = SpoolFile(str(tmp_path))
     file.close()
     with pytest.raises(ValueError, match="closed"):

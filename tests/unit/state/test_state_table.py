@@ -30,7 +30,7 @@ def test_a_table_without_captures_is_a_plain_dict() -> None:
     assert type(StateTable().live) is dict
 
 
-def test_what_is_written_later_is_not_captured() -> None:
+def test_later_writes_are_not_captured() -> None:
     table = filled(a=1, b=2)
     capture = table.capture()
     table.live["a"] = 10
@@ -41,7 +41,7 @@ def test_what_is_written_later_is_not_captured() -> None:
     assert len(table) == 2
 
 
-def test_what_is_changed_in_place_is_not_captured() -> None:
+def test_later_changes_in_place_are_not_captured() -> None:
     table = filled(a=[1])
     capture = table.capture()
     table.live["a"].append(2)
@@ -53,7 +53,7 @@ def test_what_is_changed_in_place_is_not_captured() -> None:
     assert table.live == {"a": [1, 2]}
 
 
-def test_a_removed_value_belongs_to_whoever_removed_it() -> None:
+def test_a_removed_value_belongs_to_the_remover() -> None:
     table = filled(a=[1])
     capture = table.capture()
     table.live.pop("a").append(2)
@@ -62,7 +62,7 @@ def test_a_removed_value_belongs_to_whoever_removed_it() -> None:
     assert table.live.pop("a", "nothing") == "nothing"
 
 
-def test_what_is_removed_after_a_capture_was_written_is_not_copied() -> None:
+def test_values_removed_after_a_written_capture_are_not_copied() -> None:
     table = filled(a=[1])
     kept = table.live["a"]
     table.capture().close()
@@ -134,7 +134,7 @@ def test_a_table_is_plain_again_when_its_capture_is_detached() -> None:
     assert table.live == {"a": 10, "b": 0, "c": None, "d": 4}
 
 
-def test_what_could_be_changed_in_place_is_not_detached() -> None:
+def test_mutable_values_are_not_detached() -> None:
     table = filled(a=1, b=([2],))
     capture = table.capture()
     assert capture.detach(1)

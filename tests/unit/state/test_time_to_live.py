@@ -66,7 +66,7 @@ def test_it_expires_in_the_millisecond() -> None:
     assert config.has_expired(5, 1005)
 
 
-def test_what_cannot_be() -> None:
+def test_invalid_combinations_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="choose a Duration"):
         StateTtlConfig.new_builder(5)
     with pytest.raises(ConfigurationError, match="1 ms or more"):

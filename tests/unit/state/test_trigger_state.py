@@ -74,7 +74,7 @@ def test_a_state_of_a_trigger_neither_expires_nor_has_a_serializer() -> None:
         state_in({}, expiring)
 
 
-def test_what_is_no_descriptor_is_refused() -> None:
+def test_an_object_other_than_a_descriptor_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="by a descriptor, not str"):
         state_in({}, "seen")
 

@@ -68,7 +68,7 @@ def test_a_value_comes_back_as_what_it_was(value: Any) -> None:
 @pytest.mark.parametrize(
     "value", [datetime(2026, 11, 23, tzinfo=UTC), Decimal("1.50"), {1, 2}, frozenset("a")], ids=repr
 )
-def test_what_records_are_made_of_is_kept(value: Any) -> None:
+def test_values_of_records_are_preserved(value: Any) -> None:
     assert there_and_back(value) == value
 
 
@@ -81,12 +81,12 @@ def test_text_and_whole_numbers_are_their_own_form(key: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [object(), 2**64, [object()], lambda: None, {"a": [2**70]}])
-def test_what_has_no_form_is_refused(value: Any) -> None:
+def test_unserializable_values_are_refused(value: Any) -> None:
     with pytest.raises(SerializationError):
         SERIALIZER.pack(value)
 
 
-def test_what_is_nested_too_deep_is_refused() -> None:
+def test_values_nested_too_deeply_are_refused() -> None:
     value: Any = []
     for _ in range(100_000):
         value = [value]

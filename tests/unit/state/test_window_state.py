@@ -130,7 +130,7 @@ def test_a_state_is_made_once() -> None:
         assert store.get_state(VALUE) is store.get_state(ValueStateDescriptor("v"))
 
 
-def test_what_was_restored_goes_though_nobody_asked_for_it() -> None:
+def test_restored_window_state_is_removed_without_a_request() -> None:
     stores = Stores()
     write(stores.at("a", FIRST), 1)
     again = WindowStateStore(stores.state, stores.view, merges=False)
@@ -150,7 +150,7 @@ def test_a_capture_does_not_see_what_comes_behind_it() -> None:
     capture.close()
 
 
-def test_what_cannot_be() -> None:
+def test_invalid_combinations_are_refused() -> None:
     with pytest.raises(ConfigurationError, match='"v" is state of a window, and session windows'):
         Stores(merges=True).at("a", FIRST).get_state(VALUE)
     expiring = ValueStateDescriptor("v")

@@ -39,7 +39,7 @@ def encoded(form: ModuleType = PLAIN) -> bytearray:
     cut=st.tuples(NUMBERS, NUMBERS, NUMBERS),
     before=st.binary(max_size=3),
 )
-def test_what_is_written_is_read_and_is_msgpack(
+def test_written_headers_are_read_and_are_msgpack(
     form: ModuleType,
     channel: int,
     sequence: int,
@@ -72,7 +72,7 @@ def uint32(number: int) -> bytes:
 
 
 @form
-def test_what_is_no_header_of_a_buffer_is_for_others_to_read(form: ModuleType) -> None:
+def test_other_headers_are_left_to_other_readers(form: ModuleType) -> None:
     for place, byte in ((0, 0x97), (1, 1)):
         other = encoded()
         other[place] = byte

@@ -68,7 +68,7 @@ def test_a_time_out_has_a_range(timeout_ms: int) -> None:
     CheckpointOptions(aligned_timeout_ms=ALIGNED_TIMEOUT_MS_MAX)
 
 
-def test_what_times_out_becomes_unaligned_and_nothing_else_does() -> None:
+def test_only_timeoutable_options_become_unaligned() -> None:
     for alignment, timeout_ms in itertools.product(A, (None, 5)):
         try:
             options = CheckpointOptions(K.CHECKPOINT, alignment, timeout_ms)

@@ -83,7 +83,7 @@ def test_a_checksum_goes_on_from_part_to_part(form: ModuleType, cuts: list[int],
 
 @form
 @pytest.mark.parametrize(("start", "end"), [(-1, 3), (2, 1), (0, 10), (10, 10)])
-def test_what_is_no_part_of_the_memory_has_no_checksum(
+def test_a_range_outside_of_the_memory_has_no_checksum(
     form: ModuleType, start: int, end: int
 ) -> None:
     with pytest.raises(ValueError, match=f"no bytes {start} to {end} in 9"):

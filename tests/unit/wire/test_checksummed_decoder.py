@@ -243,7 +243,7 @@ BEHIND_THE_TRAILER = {
 
 
 @pytest.mark.parametrize("name", BEFORE_THE_TRAILER)
-def test_what_says_no_trailers_place_is_a_violation_at_once(name: str) -> None:
+def test_a_message_without_room_for_a_trailer_is_a_violation_at_once(name: str) -> None:
     with pytest.raises(RemoteProtocolError) as raised:
         events_of(BEFORE_THE_TRAILER[name])
     assert raised.value.code is ErrorCode.PROTOCOL

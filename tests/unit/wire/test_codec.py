@@ -212,7 +212,7 @@ def test_a_receiver_may_end_the_turn_and_what_is_behind_comes_in_the_next() -> N
     assert (len(received.events), decoder.has_more) == (2, False)
 
 
-def test_what_is_fed_is_handled_over_as_many_turns_as_it_takes() -> None:
+def test_fed_bytes_are_handled_over_several_turns() -> None:
     received = Received()
     decoder = make_decoder(received, turn_messages_max=2)
     decoder.feed(about(MessageType.ADD_CREDIT, 1, 2) * 5)
@@ -468,7 +468,7 @@ def test_a_decoder_that_refused_once_refuses_everything() -> None:
         assert again.value is first
 
 
-def test_what_came_before_the_error_is_delivered_once() -> None:
+def test_messages_before_the_error_are_delivered_once() -> None:
     _, taken = refusal(GOOD + buffer_response(1, 0, 0) + b"\x92\x03" + GOOD)
     assert [event[0] for event in taken] == [MessageType.ADD_CREDIT, MessageType.BUFFER_RESPONSE]
 

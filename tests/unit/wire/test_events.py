@@ -178,7 +178,7 @@ def refused() -> Iterator[tuple[str, Event]]:
 
 
 @pytest.mark.parametrize(("what", "event"), list(refused()))
-def test_what_is_wrong_with_a_body_is_named(what: str, event: Event) -> None:
+def test_the_fault_of_a_body_is_named(what: str, event: Event) -> None:
     with pytest.raises(RemoteProtocolError, match=what) as refusal:
         decode_event(event)
     assert event.body[:16].hex() in str(refusal.value)
@@ -213,7 +213,7 @@ def test_types_without_events_are_to_be_skipped(data_type: DataType) -> None:
     ],
     ids=str,
 )
-def test_what_has_no_form_is_refused_by_whoever_says_it(said: DecodedEvent) -> None:
+def test_events_that_cannot_be_encoded_are_refused_by_the_sender(said: DecodedEvent) -> None:
     with pytest.raises(LocalProtocolError):
         said.event()
 
@@ -263,7 +263,7 @@ def test_announcements_are_told_apart() -> None:
     assert not is_announcement(Event(DataType.PRIORITIZED_EVENT_BUFFER, b""))
 
 
-def test_only_ends_and_announcements_are_judged_before_somebody_reads_them() -> None:
+def test_only_ends_and_announcements_are_checked_before_the_reader() -> None:
     """Other events may have bodies defined by a user."""
     for said, data_type, _ in EVENTS:
         if isinstance(said, EventAnnouncement):

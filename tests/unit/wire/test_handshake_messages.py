@@ -80,7 +80,7 @@ def hello_of_strings(*strings: bytes) -> bytes:
 
 
 @given(IDENTITIES, st.sampled_from(TO_PEERS), NAMES, st.binary(max_size=20))
-def test_what_is_said_is_understood(
+def test_encoded_handshakes_are_decoded(
     identity: WorkerIdentity, verdict: Verdict, reason: str, behind: bytes
 ) -> None:
     if verdict is Verdict.WELCOME:

@@ -54,7 +54,7 @@ def test_a_message_is_one_array_of_its_type_and_fields(layout: Layout) -> None:
 
 
 @every_layout
-def test_what_is_encoded_is_decoded_where_it_stands(layout: Layout) -> None:
+def test_encoded_messages_are_decoded_in_place(layout: Layout) -> None:
     values = values_for(layout)
     data = memoryview(b"before" + layout.encode(*values) + b"behind")
     assert layout.decode(data, 6) == tuple(values)

@@ -127,7 +127,7 @@ def test_the_worked_proof_is_right() -> None:
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_what_follows_a_preamble_is_msgpack(side: str) -> None:
+def test_the_bytes_behind_a_preamble_are_msgpack(side: str) -> None:
     said, data = split_handshake(example(side))
     for message in said:
         assert msgpack.unpackb(message[12:])[0] == message[13]

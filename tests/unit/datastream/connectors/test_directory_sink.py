@@ -134,7 +134,7 @@ async def test_with_checkpoints_each_is_seen_when_it_is_complete(place: str) -> 
     assert [name for name in files(place) if name.startswith(".")] == []
 
 
-async def test_what_was_seen_with_a_later_checkpoint_is_taken_back(place: str) -> None:
+async def test_files_published_with_a_later_checkpoint_are_withdrawn(place: str) -> None:
     """The job goes back to an older checkpoint.
 
     Its records are written again, and are visible once.
@@ -198,7 +198,7 @@ async def test_a_subtask_may_write_several_files_for_a_checkpoint(place: str) ->
         assert files(place) == [f"part-00000-of-00001-job1-0-{number}-1.txt" for number in range(3)]
 
 
-async def test_what_cannot_be_written_to_says_whose_it_is(place: str, tmp_path: Path) -> None:
+async def test_an_unwritable_directory_names_the_operator(place: str, tmp_path: Path) -> None:
     filesystem, path = fsspec.core.url_to_fs(place)
     filesystem.makedirs(path)
     filesystem.pipe_file(f"{path}/notes.txt", b"mine")

@@ -49,7 +49,7 @@ def content_of(path: Path) -> bytes:
     return file.read_bytes()
 
 
-async def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+async def test_written_files_are_read_back(tmp_path: Path) -> None:
     rows = [("a", 1), ("b\n", 2)]
     await written(TextFileSink(tmp_path / "text", encoding="latin-1"), ["é"], ["b"])
     assert read(TextFileSource(tmp_path / "text", encoding="latin-1")) == ["é", "b"]

@@ -40,7 +40,7 @@ def content_of(file: Location) -> str:
         return content.read().decode()
 
 
-def test_what_is_below_a_directory_but_for_what_is_hidden(root: str) -> None:
+def test_files_below_a_directory_except_hidden_ones(root: str) -> None:
     found = input_files(root, [".txt"], "file")
     assert list(map(content_of, found)) == ["a-b/x.txt", "a.txt", "b.txt", "below/c.txt.gz"]
     assert [content_of(file) for file in input_files(root, (), "file")][-1] == "other.csv"
@@ -93,7 +93,7 @@ def test_links_are_followed_and_no_directory_is_read_twice(tmp_path: Path) -> No
     assert names == ["2024/below/a.txt", "2024/c.txt", "d.txt", "own/b.txt"]
 
 
-def test_what_would_be_left_out_is_refused(tmp_path: Path) -> None:
+def test_unsupported_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").touch()
     other = tmp_path / "b.csv.lz4"
     other.touch()
@@ -120,7 +120,7 @@ async def test_a_store_is_read_in_a_thread() -> None:
     assert [batch async for batch in batches] == [[1], [2]]
 
 
-async def test_who_ends_early_does_not_wait_for_the_store() -> None:
+async def test_an_early_end_does_not_wait_for_the_store() -> None:
     """The file is closed when the thread has returned from its call."""
     release = threading.Event()
     read = reading(release)
@@ -141,7 +141,7 @@ async def test_who_ends_early_does_not_wait_for_the_store() -> None:
         await asyncio.sleep(0)
 
 
-async def test_what_cannot_be_read_is_an_error_of_who_asks() -> None:
+async def test_a_read_error_is_raised_to_the_reader() -> None:
     def failing() -> Generator[list[int], None, None]:
         yield [1]
         raise OSError("the store has gone")

@@ -32,7 +32,7 @@ def test_other_urls_are_for_fsspec(tmp_path: Path) -> None:
         assert opened.read() == b"here"
 
 
-def test_what_cannot_be_reached_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_location_names_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError, match=r"nowhere://a cannot be used: Protocol not known"):
         RemoteLocation("nowhere://a").filesystem()
     monkeypatch.setitem(sys.modules, "s3fs", None)

@@ -123,7 +123,7 @@ async def test_each_subpartition_has_its_subtask(tmp_path: Path) -> None:
         (await run_job(job)).collected  # noqa: B018
 
 
-def test_somebody_must_be_found(tmp_path: Path) -> None:
+def test_a_source_and_a_sink_need_an_address_or_a_directory(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="either the addresses .* or the directory"):
         NetworkSource("numbers")
     with pytest.raises(ConfigurationError, match="either the addresses .* or the directory"):

@@ -198,7 +198,7 @@ def test_of_two_jobs_at_the_same_time_one_is_seen_and_the_other_fails(tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "other.parquet", "_SUCCESS", "folder/"])
-def test_what_no_job_has_written_is_not_replaced(tmp_path: Path, name: str) -> None:
+def test_files_of_other_programs_are_not_replaced(tmp_path: Path, name: str) -> None:
     path = tmp_path / "out"
     output, names = staged(path, "first")
     path.mkdir()

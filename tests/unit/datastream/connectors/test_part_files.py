@@ -47,7 +47,7 @@ def test_a_file_is_visible_when_it_is_committed_and_from_then_on(tmp_path: Path)
     assert first == "part-00000-of-00002-job1-0-0.parquet"
 
 
-def test_what_is_gone_is_not_taken_for_committed(tmp_path: Path) -> None:
+def test_a_missing_file_is_not_taken_for_committed(tmp_path: Path) -> None:
     with pytest.raises(JobFailedError, match="is missing, although a checkpoint refers to it"):
         parts(tmp_path).publish(1, ["part-00000-of-00001-job1-0-0.parquet"])
 
@@ -79,7 +79,7 @@ def test_the_last_commit_leaves_nothing_behind(tmp_path: Path) -> None:
     assert hidden(tmp_path) == [other]
 
 
-def test_what_was_committed_with_later_checkpoints_is_withdrawn(tmp_path: Path) -> None:
+def test_files_committed_with_later_checkpoints_are_withdrawn(tmp_path: Path) -> None:
     """This concerns one subtask of one job.
 
     A worker that was taken for dead can commit none of it.

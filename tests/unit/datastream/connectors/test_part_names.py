@@ -25,7 +25,7 @@ def test_names_say_whose_a_file_is() -> None:
 
 
 @pytest.mark.parametrize("name", ["part-1.csv", "part-00001-of-00004-job-0.txt", "notes.csv", ""])
-def test_what_others_have_written_is_not_taken_for_a_sinks(name: str) -> None:
+def test_files_of_other_programs_are_not_taken_for_a_sinks(name: str) -> None:
     names = PartNames("part", ".csv")
     assert not names.is_own(name)
     assert names.prepared(f".{name}") is None
@@ -35,6 +35,6 @@ def test_what_others_have_written_is_not_taken_for_a_sinks(name: str) -> None:
 @pytest.mark.parametrize(
     ("prefix", "suffix"), [("", ".csv"), (".part", ""), ("_p", ""), ("a/b", ""), ("p", "/x")]
 )
-def test_names_that_nobody_would_find_are_refused(prefix: str, suffix: str) -> None:
+def test_names_that_readers_skip_are_refused(prefix: str, suffix: str) -> None:
     with pytest.raises(ConfigurationError, match='choose a prefix that does not begin with "."'):
         PartNames(prefix, suffix)

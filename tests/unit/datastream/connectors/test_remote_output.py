@@ -72,7 +72,7 @@ def test_an_object_is_there_when_it_is_sent_and_seen_when_it_is_committed(
     assert not scratch.exists()
 
 
-def test_what_is_gone_is_not_taken_for_committed(place: RemoteLocation) -> None:
+def test_a_missing_file_is_not_taken_for_committed(place: RemoteLocation) -> None:
     with pytest.raises(JobFailedError, match="was removed before its commit"):
         parts(place).publish(1, ["part-00000-of-00001-job1-0-0.txt"])
 
@@ -111,7 +111,7 @@ def test_a_new_job_wants_an_empty_place(place: RemoteLocation) -> None:
         parts(place / NAMES.with_checkpoint(name, 1))
 
 
-def test_what_was_committed_with_later_checkpoints_is_withdrawn(place: RemoteLocation) -> None:
+def test_files_committed_with_later_checkpoints_are_withdrawn(place: RemoteLocation) -> None:
     files = parts(place)
     for number in (1, 2, 3):
         name = write(files, 0, number)
@@ -217,7 +217,7 @@ def test_a_commit_that_is_cut_off_is_done_to_its_end_or_undone(
         assert visible(place) == new
 
 
-def test_what_no_job_has_written_is_not_replaced(place: RemoteLocation) -> None:
+def test_files_of_other_programs_are_not_replaced(place: RemoteLocation) -> None:
     output, names = staged(place, "job1-0")
     output.commit(names)
     other = RemoteDirectory(place, "job2-0", PartNames("other", ".csv"))

@@ -53,13 +53,13 @@ async def test_more_than_is_read_at_once_comes_whole() -> None:
         assert await received(SocketSource("127.0.0.1", port)) == [long, long]
 
 
-async def test_what_has_no_delimiter_is_refused() -> None:
+async def test_input_without_a_delimiter_is_refused() -> None:
     async with sending(b"x" * (SOCKET_RECORD_BYTES_MAX + 1)) as port:
         with pytest.raises(JobFailedError, match=r"bytes without the delimiter b'\\n': choose"):
             await received(SocketSource("127.0.0.1", port))
 
 
-async def test_who_does_not_listen_is_named() -> None:
+async def test_an_unreachable_server_is_named() -> None:
     async with sending(b"") as port:
         pass
     with pytest.raises(JobFailedError, match=f"nobody can be reached at 127.0.0.1:{port} .*nc -lk"):
@@ -71,7 +71,7 @@ async def test_a_socket_is_read_once() -> None:
         await received(SocketSource("127.0.0.1", 1), parallelism=2)
 
 
-def test_what_cannot_work_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="the port is 0: choose a number from 1"):
         SocketSource("127.0.0.1", 0)
     with pytest.raises(ConfigurationError, match="the delimiter is empty"):

@@ -94,7 +94,7 @@ def test_json_that_would_be_read_as_something_else(tmp_path: Path, line: str, me
         (CsvSource, b'a,b\n"1', "behind line 1: Error: unexpected end of data"),
     ],
 )
-async def test_what_cannot_be_read_fails_the_job_with_its_place(
+async def test_an_unreadable_line_fails_the_job_with_its_position(
     tmp_path: Path, source: type[LineSource], content: bytes, message: str
 ) -> None:
     file = tmp_path / "file"
@@ -106,7 +106,7 @@ async def test_what_cannot_be_read_fails_the_job_with_its_place(
     assert f"{file}, {message}" in str(raised.value)
 
 
-async def test_who_goes_on_reads_what_is_behind_the_position(tmp_path: Path) -> None:
+async def test_a_restored_source_reads_behind_its_position(tmp_path: Path) -> None:
     file = tmp_path / "lines.txt"
     count = 2 * SOURCE_BATCH_LINES + 5
     file.write_text("".join(f"{number}\n" for number in range(count)))
@@ -115,7 +115,7 @@ async def test_who_goes_on_reads_what_is_behind_the_position(tmp_path: Path) -> 
     assert rest == [str(count - 2), str(count - 1)]
 
 
-def test_what_cannot_work_is_refused(tmp_path: Path) -> None:
+def test_invalid_arguments_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="nowhere does not exist: choose another path"):
         TextFileSource(tmp_path / "nowhere")
     with pytest.raises(ConfigurationError, match=r"holds no file of the kind \.csv"):

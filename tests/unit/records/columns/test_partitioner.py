@@ -120,7 +120,7 @@ def test_the_channel_of_a_text_is_remembered(asked: list[Any]) -> None:
     assert len(asked) == 2 * 13 * 5
 
 
-def test_what_is_remembered_has_its_bound(asked: list[Any]) -> None:
+def test_the_cache_is_bounded(asked: list[Any]) -> None:
     partitioner = set_up(8, "text")
     partitioner.remember_at_most(0)
     first, again = (partitioner.cut(numbered(1_000)) for _ in range(2))
@@ -362,7 +362,7 @@ def test_a_batch_is_broadcast_past_a_partitioner_that_cuts() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_refused_is_not_written(way: str) -> None:
+def test_a_refused_batch_is_not_written(way: str) -> None:
     """No part of it is written. The records before and behind it are."""
     columns = Columns(2, ColumnHashPartitioner("key"))
     good = pa.record_batch({"key": [1, 1]})

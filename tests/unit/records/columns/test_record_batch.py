@@ -96,7 +96,7 @@ def test_metadata_arrives(column: str) -> None:
         assert is_same(read_batch(content_of_batch(sent)), sent)
 
 
-def test_what_stands_on_the_wire_is_an_arrow_stream() -> None:
+def test_the_bytes_on_the_wire_are_an_arrow_stream() -> None:
     """Any Arrow library can read it."""
     for name in ("integers", "dictionary"):
         batch = batch_of(name)
@@ -181,7 +181,7 @@ def test_the_memory_of_schemas_is_bounded() -> None:
 
 
 @pytest.mark.usefixtures("nothing_remembered")
-def test_what_is_refused_does_not_spoil_what_is_remembered() -> None:
+def test_a_refused_batch_does_not_spoil_the_cache() -> None:
     batch = batch_of("strings")
     content = content_of_batch(batch)
     for refused in (content[:-8], content[:200], content[:8]):
@@ -308,7 +308,7 @@ def test_the_bytes_of_columns_are_known_before_they_are_written(rows: int) -> No
         ),
     ],
 )
-def test_what_is_no_batch_is_refused(content: bytes, says: str) -> None:
+def test_bytes_other_than_a_batch_are_refused(content: bytes, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         read_batch(content)
 
@@ -340,7 +340,7 @@ def test_a_batch_of_another_schema_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["strings", "lists", "maps", "dictionary", "unions", "list views"])
 @pytest.mark.parametrize("number", [-1, 1 << 20, 2**31 - 1])
-def test_what_points_out_of_the_content_is_refused(name: str, number: int) -> None:
+def test_references_outside_of_the_content_are_refused(name: str, number: int) -> None:
     """Arrow would follow such offsets, sizes and indices. Each of them is changed by itself."""
     column = pa.array([["a"], ["b"]]) if name == "lists" else COLUMNS[name]
     batch = pa.record_batch([column], ["a"])
@@ -504,7 +504,7 @@ def test_a_batch_that_arrow_cannot_write_is_explained() -> None:
                 write(batch)
 
 
-def test_what_is_only_called_a_record_batch_is_no_record() -> None:
+def test_an_object_only_named_like_a_record_batch_is_no_record() -> None:
     class RecordBatch:
         pass
 

@@ -50,7 +50,7 @@ def test_most_values_are_packed_by_encode_alone(packer: CPacker, value: Any) -> 
 
 
 @pytest.mark.parametrize("value", OTHERWISE, ids=["int keys", "tuple keys", "deep", "in keys"])
-def test_what_encode_refuses_is_packed_otherwise(packer: CPacker, value: Any) -> None:
+def test_values_that_encode_refuses_are_packed_differently(packer: CPacker, value: Any) -> None:
     """It refuses keys that are not text, and more levels than ormsgpack supports."""
     with pytest.raises(TypeError):
         packer.encode(value, packer.form, packer.options)
@@ -72,12 +72,12 @@ class Unknown:
 
 
 @pytest.mark.parametrize("value", [Unknown(), [Unknown()], {1: Unknown()}, {Unknown()}])
-def test_what_has_no_form_is_refused_with_the_reason(packer: CPacker, value: Any) -> None:
+def test_unserializable_values_are_refused_with_the_reason(packer: CPacker, value: Any) -> None:
     """ormsgpack drops the error of its own hook, but the reason is reported all the same."""
     with pytest.raises(TypeError, match="Unknown has no form on the wire"):
         packer.pack(value)
     assert packer.pack(1) == b"\x01", "what was refused leaves nothing behind"
 
 
-def test_what_the_library_calls_its_extension_is_what_form_makes(packer: CPacker) -> None:
+def test_the_extension_type_of_the_library_is_the_one_of_form(packer: CPacker) -> None:
     assert isinstance(packer.form(Frozen(1)), ormsgpack.Ext)

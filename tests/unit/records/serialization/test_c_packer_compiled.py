@@ -139,7 +139,7 @@ CHANGES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize(("make", "change"), CHANGES.values(), ids=CHANGES)
-def test_what_changes_while_it_is_packed_is_refused(make: Any, change: Any) -> None:
+def test_a_container_changed_during_packing_is_refused(make: Any, change: Any) -> None:
     """Its length has been written already."""
     one, packer = meddling(lambda: change(record))
     record = make(one)
@@ -148,7 +148,7 @@ def test_what_changes_while_it_is_packed_is_refused(make: Any, change: Any) -> N
     assert packer.pack((1, 2)) == b"\x92\x01\x02"
 
 
-def test_what_takes_the_place_of_something_is_packed() -> None:
+def test_replaced_elements_are_packed() -> None:
     """This holds even if nothing else refers to the replaced elements."""
 
     def replace() -> None:
@@ -195,7 +195,7 @@ def test_an_error_leaves_nothing_behind(error: type[BaseException]) -> None:
         assert packer.pack("after") == b"\xa5after"
 
 
-def test_what_one_large_record_took_is_given_back() -> None:
+def test_memory_of_one_large_record_is_released() -> None:
     packer = CompiledPacker(KNOWN)
     with traced_memory() as traced:
         packer.pack("x" * (4 << 20))

@@ -39,7 +39,7 @@ def test_arrays_are_tuples_and_maps_have_any_keys(make: type[CUnpacker]) -> None
     ],
     ids=["text", "bytes", "array", "map", "extension", "nothing"],
 )
-def test_what_is_over_a_limit_is_refused(make: type[CUnpacker], content: bytes) -> None:
+def test_records_over_a_limit_are_refused(make: type[CUnpacker], content: bytes) -> None:
     unpacker = make(2, 2, read_extension, 1)
     with pytest.raises(UNPACK_ERRORS):
         unpacker.unpack(content)

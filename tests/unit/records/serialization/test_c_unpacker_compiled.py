@@ -151,7 +151,7 @@ def test_times(seconds: int, nanoseconds: int) -> None:
     ],
     ids=["str", "key", "bin", "ext", "array", "map"],
 )
-def test_what_is_over_a_limit_is_refused(record: Any, kind: str) -> None:
+def test_records_over_a_limit_are_refused(record: Any, kind: str) -> None:
     """This includes keys that are known from other records, and values far inside."""
     unpack(msgpack.packb({"a" * 11: 1}))
     limited = CompiledUnpacker(10, 10, read_extension, 7)
@@ -178,7 +178,7 @@ def test_claims_get_no_more_room_than_the_content_could_fill(head: bytes) -> Non
 
 @pytest.mark.parametrize(("before", "behind"), HEADS.values(), ids=HEADS)
 @pytest.mark.parametrize("levels", [98, 99, 100, 101, 102, 600, 1_022, 1_023])
-def test_what_is_far_inside(levels: int, before: bytes, behind: bytes) -> None:
+def test_errors_deep_inside_a_record_are_refused(levels: int, before: bytes, behind: bytes) -> None:
     """Missing bytes, or an invalid first byte there, are refused."""
     content = before * levels + b"\x05" + behind * levels
     assert flat(unpack(content)) == flat(unpack_in_c(content))
@@ -286,7 +286,7 @@ def test_an_extension_that_is_unpacked_by_the_unpacker_at_work() -> None:
         unpacker.unpack(msgpack.packb([1, ExtType(7, b"\x92\x01")]))
 
 
-def test_an_error_of_somebody_else_is_passed_on() -> None:
+def test_an_error_of_other_code_is_passed_on() -> None:
     def fail(code: int, content: bytes) -> Any:
         raise KeyboardInterrupt
 

@@ -83,7 +83,7 @@ def test_any_bytes_end(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("code", [1, 7, 10])
-def test_what_is_in_an_extension_counts(code: int) -> None:
+def test_elements_in_an_extension_count(code: int) -> None:
     """This holds in each of its forms.
 
     A set of empty maps takes as much memory as an array of them.

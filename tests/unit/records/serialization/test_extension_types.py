@@ -158,7 +158,7 @@ def test_another_zone_is_its_offset_and_one_without_offset_is_refused() -> None:
         (8, (({},),)),
     ],
 )
-def test_what_no_writer_would_have_written_is_refused(code: int, content: Any) -> None:
+def test_content_that_no_writer_produces_is_refused(code: int, content: Any) -> None:
     """The errors are those that a reader of records expects, and no code of the content is run."""
     with pytest.raises((ValueError, TypeError, LookupError, ArithmeticError)):
         READERS[code](content)

@@ -81,7 +81,7 @@ class Number(int):
     """An int subclass, which would arrive as its base class."""
 
 
-def test_what_the_packer_refuses_is_refused() -> None:
+def test_values_that_the_packer_refuses_are_refused() -> None:
     made = Arranged(segment_bytes=1_024)
     for record in (Number(5), (1, Number(5))):
         with pytest.raises(SerializationError, match="Number is derived from int"):

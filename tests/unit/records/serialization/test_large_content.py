@@ -43,7 +43,7 @@ def test_pieces_become_the_content(make: Make) -> None:
     assert taken == wanted
 
 
-def test_what_is_taken_is_given_away(make: Make) -> None:
+def test_taken_content_belongs_to_the_caller(make: Make) -> None:
     """The caller may keep it, as it is not written again."""
     content = make(3)
     content.append(memoryview(b"abc"), 0, 3)
@@ -54,7 +54,7 @@ def test_what_is_taken_is_given_away(make: Make) -> None:
     assert taken == b"abc"
 
 
-def test_what_is_not_all_there_is_not_given_away(make: Make) -> None:
+def test_incomplete_content_is_not_returned(make: Make) -> None:
     content = make(5)
     content.append(memoryview(b"abcd"), 0, 4)
     with pytest.raises(ValueError, match="4 bytes of 5 are there"):
@@ -64,7 +64,7 @@ def test_what_is_not_all_there_is_not_given_away(make: Make) -> None:
 
 
 @pytest.mark.parametrize("bounds", [(0, 4), (-1, 1), (2, 1), (3, 6), (5, 6)])
-def test_what_does_not_belong_there_is_refused(make: Make, bounds: tuple[int, int]) -> None:
+def test_a_piece_that_does_not_fit_is_refused(make: Make, bounds: tuple[int, int]) -> None:
     """A piece may exceed the missing bytes, or its bounds may lie outside of it.
 
     The content does not change then.

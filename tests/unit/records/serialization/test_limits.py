@@ -51,7 +51,7 @@ def test_a_record_of_too_many_elements_is_not_written(way: str) -> None:
     assert arranged.writer.records_out == 3
 
 
-def test_what_is_no_longer_than_that_needs_no_check() -> None:
+def test_records_up_to_that_length_need_no_check() -> None:
     """The smallest of the three limits decides; keys count in long records only."""
     assert RecordLimits(1_000, 100).unchecked_bytes == 100
     assert RecordLimits(50, 100).unchecked_bytes == 50
@@ -66,7 +66,7 @@ def test_a_large_record_is_held_against_its_bytes_alone() -> None:
         limits.check(b"\x90" * 16, b"heads")
 
 
-def test_what_fits_a_buffer_is_checked_if_it_is_long() -> None:
+def test_a_long_record_is_checked_even_if_it_fits_a_buffer() -> None:
     """A buffer may be longer than the records in which keys are not counted."""
     limits = RecordLimits(1 << 20, 10)
     limits.check_long(b"\xc0" * COUNTED_FROM_BYTES)
@@ -74,7 +74,7 @@ def test_what_fits_a_buffer_is_checked_if_it_is_long() -> None:
         limits.check_long(msgpack.packb([None] * COUNTED_FROM_BYTES))
 
 
-def test_what_is_no_batch_may_be_cut_whatever_its_size() -> None:
+def test_records_other_than_batches_may_be_cut_at_any_size() -> None:
     """The component that cuts it reports its error."""
     RecordLimits(1, 1).check_uncut(b"long")
 

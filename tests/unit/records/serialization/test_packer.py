@@ -394,7 +394,7 @@ def test_a_writer_is_told_why_a_record_is_refused() -> None:
 
 
 @pytest.mark.parametrize("key", ["text", 5], ids=["by the one packer", "by the other"])
-def test_what_fits_a_long_buffer_is_checked_when_it_is_packed(key: Any) -> None:
+def test_a_record_that_fits_a_long_buffer_is_checked_when_packed(key: Any) -> None:
     """Only a record that is long enough for the number of its keys to matter is checked."""
     packer = CheckedRecordPacker(KNOWN, RecordLimits(1 << 20, 1_000))
     short, long = {key: [0] * 2_000}, {key: [0] * COUNTED_FROM_BYTES}

@@ -38,7 +38,7 @@ def test_a_sequence_is_numbered_from_0() -> None:
     assert RecordTypes.of(types) is types
 
 
-def test_what_a_class_would_be_registered_as() -> None:
+def test_the_kind_that_a_class_is_registered_as() -> None:
     assert kind_of_class(Colour) == kind_of_class(Permission) == "an enumeration"
     assert kind_of_class(Point) == "a named tuple"
     assert kind_of_class(Frozen) == "a dataclass"
@@ -50,7 +50,7 @@ def test_what_a_class_would_be_registered_as() -> None:
     [Frozen(1), Slotted(1, "more"), Point(1, 2), Colour.RED, Permission.READ, Permission(3)],
     ids=name_of,
 )
-def test_what_is_registered_arrives(value: Any) -> None:
+def test_registered_classes_arrive(value: Any) -> None:
     types = [Frozen, Slotted, Point, Colour, Permission]
     assert same(unpack(types, RecordPacker(types).pack(value)), value)
 
@@ -100,7 +100,7 @@ class DataError(Exception):
         ([AbstractData], "Abstract cannot be registered"),
     ],
 )
-def test_what_cannot_be_registered_is_refused(types: Any, reason: str) -> None:
+def test_an_invalid_class_is_refused(types: Any, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
         RecordTypes(types)
 

@@ -55,7 +55,7 @@ KEPT: list[Callable[[tuple[Any, ...]], Any]] = [drop, tuple, in_turn, inner]
 
 
 @given(batches=BATCHES, data=st.data())
-def test_what_is_kept_stays_what_it_was(batches: list[list[Any]], data: st.DataObject) -> None:
+def test_retained_records_do_not_change(batches: list[list[Any]], data: st.DataObject) -> None:
     """Batches, some of their records or values out of them may be kept, for any time."""
     kept: list[tuple[Any, str]] = []
     for records in batches:
@@ -180,7 +180,7 @@ def kept_after(lengths: Iterable[int], size: int) -> list[int]:
 
 
 @pytest.mark.parametrize("size", [20_000, 100_000, REUSED_RECORDS_BYTES // 2])
-def test_what_is_kept_of_all_lengths_takes_what_the_bound_says(size: int) -> None:
+def test_retained_records_of_all_lengths_stay_within_the_bound(size: int) -> None:
     """This holds for any number of lengths."""
     bound = memory_bound(
         NetworkConfig(), ExchangeShape(0, 0, 0, 1, 0, 0, readers=1, keyed_partitions=0)
@@ -197,7 +197,7 @@ def test_nothing_is_kept_of_a_batch_that_is_larger_than_all_that_may_be() -> Non
 @pytest.mark.parametrize(
     "content", [b"\x93\x01\x02", b"\x92\x01\xc1", b"\xce\x00", b"\x93\xcb\x00"]
 )
-def test_what_is_no_record_leaves_nothing_behind(content: bytes) -> None:
+def test_an_invalid_record_leaves_nothing_behind(content: bytes) -> None:
     """This also holds in the middle of a batch. The next batch is read correctly."""
     good = b"".join(map(msgpack.packb, rows(1)))
     for _ in range(3):

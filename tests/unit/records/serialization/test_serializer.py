@@ -263,7 +263,7 @@ def test_channels_that_share_an_unpacker_do_not_mix(
     assert memory.statistics().records == 0
 
 
-def test_what_was_refused_leaves_nothing_in_the_unpacker() -> None:
+def test_a_refused_record_leaves_nothing_in_the_unpacker() -> None:
     """Neither it nor the records before it are left; another channel goes on."""
     unpacker, memory = make_unpacker(), make_memory()
     for refused in (b"\x01\x92\x02", b"\x01\xc1", b"\xa1\xff", b"\x01\xdd\xff\xff\xff\xff"):
@@ -569,7 +569,7 @@ def test_large_bytes_arrive_however_they_are_cut(size: int, segment_bytes: int) 
         assert all(type(each) is not bytearray for each in arrived)
 
 
-def test_what_only_looks_like_large_bytes_is_read_as_it_is() -> None:
+def test_a_record_that_resembles_large_bytes_is_read_unchanged() -> None:
     """Many bytes follow a small record that begins like a large one."""
     records: list[object] = [b"y" * 300, "x" * 20_000, b"z" * 16_000]
     for segment_bytes in (1_000, 16_400, 50_000):

@@ -90,7 +90,7 @@ def test_a_record_over_the_limit_is_refused(spill: int) -> None:
 
 
 @pytest.mark.parametrize("spill", [5, 1_000], ids=["on disk", "in memory"])
-def test_what_cannot_be_unpacked_is_dropped(spill: int) -> None:
+def test_a_record_that_cannot_be_unpacked_is_dropped(spill: int) -> None:
     memory = make_memory(record_spill_bytes=spill)
     record = SpanningRecord(memory)
     append(record, b"x" * 10)
@@ -143,7 +143,7 @@ def test_the_account_has_the_configured_limits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spill", [10, 40_000, 1 << 20], ids=["on disk", "in turn", "in memory"])
-def test_what_is_there_can_be_handed_out_at_any_time_and_taken_back(spill: int) -> None:
+def test_a_partial_record_can_be_taken_and_restored_at_any_time(spill: int) -> None:
     """A3, A4, A5, A6: this is tested byte by byte at the beginning, in memory and on disk.
 
     The bytes stay where they are.

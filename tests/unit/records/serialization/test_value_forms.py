@@ -105,7 +105,7 @@ def test_values_of_numpy_and_pandas_arrive_as_pythons(value: Any, arrives: Any) 
     ],
     ids=name_of,
 )
-def test_what_python_has_no_value_for_is_refused(value: Any, reason: str) -> None:
+def test_values_without_an_equivalent_in_python_are_refused(value: Any, reason: str) -> None:
     for record in (value, [value], {"a": {1: value}}):
         with pytest.raises(SerializationError, match=reason):
             pack(record)

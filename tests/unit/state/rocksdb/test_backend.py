@@ -33,7 +33,7 @@ def test_nothing_is_made_before_it_is_needed(tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
-def test_what_is_not_in_memory_comes_by_group_and_then_by_capture(tmp_path: Path) -> None:
+def test_entries_on_disk_come_by_group_and_then_by_capture(tmp_path: Path) -> None:
     backend = backend_in(tmp_path / "state")
     timers, one, other = StateTable(), backend.table("one"), backend.table("other")
     for table in (one, other):

@@ -16,7 +16,7 @@ WHOSE = 'operator "Count" (uid count)'
 SMALL = StateConfig(rocksdb_write_buffer_bytes=65536)
 
 
-def test_what_is_stored_is_found_until_it_is_removed(tmp_path: Path) -> None:
+def test_stored_entries_are_found_until_they_are_removed(tmp_path: Path) -> None:
     database = Database(tmp_path / "one", WHOSE, StateConfig())
     stored = StateRows(database, "count")
     stored.put(b"a", b"1")

@@ -47,7 +47,7 @@ def test_others_share_the_row_of_what_they_are_equal_to(key: Any) -> None:
     assert type(KEYS.key_of(place.packed)) is type(key)
 
 
-def test_what_is_no_key() -> None:
+def test_an_invalid_key() -> None:
     for key in (2**70, (1, 2**70)):
         with pytest.raises(SerializationError, match="64 bits"):
             KEYS.plain(key)

@@ -81,7 +81,7 @@ def test_little_stays_in_memory_and_all_is_found(database: Database) -> None:
     assert len(one) == 10_000
 
 
-def test_what_was_changed_in_place_is_written_back(database: Database) -> None:
+def test_values_changed_in_place_are_written_back(database: Database) -> None:
     one = table(database)
     for number in range(100):
         one.live[number] = []
@@ -90,7 +90,7 @@ def test_what_was_changed_in_place_is_written_back(database: Database) -> None:
     assert dict(one.entries()) == {number: [number] for number in range(100)}
 
 
-def test_what_was_not_changed_is_not_written_again(database: Database) -> None:
+def test_unchanged_values_are_not_written_again(database: Database) -> None:
     one = table(database)
     for number in range(10):
         one.live[number] = [number]
@@ -128,7 +128,7 @@ def test_tables_of_one_database_are_apart(database: Database) -> None:
     assert (one.live["a"], other.live["a"]) == (-1, 2)
 
 
-def test_what_can_be_no_key_is_said_where_it_is_looked_for(database: Database) -> None:
+def test_an_invalid_key_is_refused_at_its_lookup(database: Database) -> None:
     one = table(database)
     for key in (2**70, object(), (1, 2**70)):
         with pytest.raises(
@@ -139,7 +139,7 @@ def test_what_can_be_no_key_is_said_where_it_is_looked_for(database: Database) -
         one.live[[]]
 
 
-def test_what_cannot_be_written_is_said_when_it_leaves_memory(database: Database) -> None:
+def test_an_unserializable_value_is_refused_when_it_leaves_memory(database: Database) -> None:
     one = table(database, 0)
     one.live["a"] = object()
     with pytest.raises(StateError, match=r"cannot be written where it is kept.*at the key 'a'"):
@@ -166,7 +166,7 @@ def test_a_capture_of_what_was_converted_since(database: Database) -> None:
     one.check_invariants()
 
 
-def test_what_has_expired_is_swept_away_where_it_is(database: Database) -> None:
+def test_expired_entries_are_removed_on_disk(database: Database) -> None:
     """Entries of other tables and entries in memory are left alone. Keys may share a row."""
     one, other = table(database, 0), table(database, 0, number=2)
     for key in [*range(100), True, 2.0, Color.RED, "live"]:
