@@ -3,13 +3,14 @@
 ::
 
     launch/  (your program)    coordinator/                        worker/
-    cluster.py, watcher.py     coordinator.py        shell, clock  worker.py          shell
+    cluster.py, watcher.py     serving.py            process       worker.py          shell
     protocol.py, registry.py   rest/                 HTTP          job_attempt.py
-      local/launcher.py        workers/, metrics/                  settlement.py
+      local/launcher.py        coordinator.py        loop, clock   settlement.py
       local/child_process.py   no I/O: jobs/dispatcher.py          worker_metrics.py
-    job_fit.py, run.py           jobs/job_record.py                metrics_server.py
+    job_fit.py, run.py           jobs/job_starts.py                metrics_server.py
+                                 jobs/order_executor.py
+                                 jobs/job_record.py
                                  jobs/job_execution.py
-                                 jobs/placement.py
                                  workers/worker_registry.py
 
 ``control/`` has the messages between these processes, the code that all of them share, and the

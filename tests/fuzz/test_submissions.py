@@ -19,7 +19,7 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.config.restart_strategy import FixedDelayRestart
 from flinknet.errors import ConfigurationError, FlinknetError
 from tests.unit.cluster.control_plane import CONFIG, serve_control_plane
-from tests.unit.cluster.coordinator.jobs.test_dispatcher import CHECKPOINTING, Checkpointed
+from tests.unit.cluster.coordinator.jobs.dispatched import CHECKPOINTING, Checkpointed
 from tests.unit.cluster.graphs import keyed_graph
 
 FILES = (JobFile("python", "a.py", "", b"X = 1"), JobFile("archive", "b.zip", "data", b"PK"))

@@ -16,7 +16,7 @@ OPTIONAL = ["cryptography", "matplotlib", "numpy", "pandas", "pyarrow", "pyspark
     ("module", "others"),
     [
         ("flinknet.cluster.coordinator.__main__", ["flinknet.cluster.worker.worker"]),
-        ("flinknet.cluster.worker.__main__", ["flinknet.cluster.coordinator.coordinator"]),
+        ("flinknet.cluster.worker.__main__", ["flinknet.cluster.coordinator.serving"]),
     ],
 )
 def test_a_process_of_a_cluster_imports_what_it_needs(module: str, others: list[str]) -> None:

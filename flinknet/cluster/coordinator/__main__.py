@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from flinknet.cluster.coordinator.coordinator import main
+from flinknet.cluster.coordinator.serving import main
 
 __all__ = ["main"]
 

@@ -505,17 +505,7 @@ async def work(
     advertised = await find_way(config.cluster, coordinator, stop)
     if advertised is None:
         return ExitStatus.STOPPED
-    environment = NetworkEnvironment(
-        host=config.cluster.host,
-        port=ports.data,
-        worker_id=worker_id,
-        job=cluster_id(token),
-        secret=data_plane_secret(token),
-        tls=tls_of(config.cluster.tls),
-        advertised=advertised,
-        # No peer timeout: user code may hold up heartbeats, and the coordinator finds hangs.
-        config=replace(config.network, heartbeat_timeout_ms=0.0),
-    )
+    environment = _network(worker_id, ports.data, config, token, advertised)
     link = http_link(coordinator, token, config.cluster)
     async with AsyncExitStack() as stack:
         garbage_collection = None
@@ -562,6 +552,23 @@ async def work(
             )
             wait_ms = config.cluster.coordinator_wait_ms
             return await serve_coordinators(worker, link, message, stop, wait_ms)
+
+
+def _network(
+    worker_id: str, port: int, config: FlinknetConfig, token: str, advertised: str
+) -> NetworkEnvironment:
+    """Return the data plane of a worker, which is not started."""
+    return NetworkEnvironment(
+        host=config.cluster.host,
+        port=port,
+        worker_id=worker_id,
+        job=cluster_id(token),
+        secret=data_plane_secret(token),
+        tls=tls_of(config.cluster.tls),
+        advertised=advertised,
+        # No peer timeout: user code may hold up heartbeats, and the coordinator finds hangs.
+        config=replace(config.network, heartbeat_timeout_ms=0.0),
+    )
 
 
 def _hear(stop: asyncio.Event, at_work: list[Worker]) -> None:

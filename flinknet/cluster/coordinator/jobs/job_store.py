@@ -8,7 +8,7 @@ Theory of operation
     epochs/NUMBER                       the coordinator of the directory, see ``epoch.py``
     jobs/JOB/submission                 the job as its client sent it; without its functions once
                                         it has ended
-    jobs/JOB/state                      its state, see ``job_books.py``
+    jobs/JOB/state                      its state, see ``job_repository.py``
     jobs/JOB/results-ATTEMPT-NUMBER     uploads of finished subtasks that were written together;
                                         numbered in the order of writing
 

@@ -35,6 +35,7 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint
+from flinknet.cluster.coordinator.jobs.result_store import ResultStore
 from flinknet.cluster.coordinator.metrics.metric_store import MetricStore
 from flinknet.cluster.coordinator.metrics.printed_store import PrintedStore
 from flinknet.cluster.coordinator.rest.http_requests import (
@@ -63,6 +64,7 @@ class Jobs(Protocol):
     dispatcher: Dispatcher
     metrics: MetricStore
     printed: PrintedStore
+    results: ResultStore
 
     def now(self) -> float: ...
     async def wait_for_slots(self, submission: Submission) -> None: ...
@@ -73,7 +75,6 @@ class Jobs(Protocol):
         restored: RestorePoint | None = None,
         job_id: str | None = None,
     ) -> JobRecord: ...
-    def forget_result(self, record: JobRecord) -> None: ...
     def cancel(self, record: JobRecord) -> None: ...
     async def wait_for_end(self, record: JobRecord, timeout_s: float) -> None: ...
     async def wait_for_printed(self, record: JobRecord, number: int, timeout_s: float) -> None: ...
@@ -228,7 +229,7 @@ class ClientRoutes:
         return web.Response(body=body, content_type="application/msgpack")
 
     async def _forget_result(self, request: web.Request) -> web.Response:
-        self._coordinator.forget_result(named_job(request, self._dispatcher))
+        self._coordinator.results.forget(named_job(request, self._dispatcher))
         return web.json_response({})
 
 

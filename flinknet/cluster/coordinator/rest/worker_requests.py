@@ -17,6 +17,7 @@ from flinknet.cluster.coordinator.jobs.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.jobs.job_execution import SubtaskKey
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
+from flinknet.cluster.coordinator.jobs.result_store import ResultStore
 from flinknet.cluster.coordinator.workers.inquiries import Inquiries
 from flinknet.cluster.coordinator.workers.worker_connection import Workers
 from flinknet.errors import JobError
@@ -35,10 +36,8 @@ class Attempts(Workers, Protocol):
 
     dispatcher: Dispatcher
     answers: Inquiries[bytes]
+    results: ResultStore
 
-    async def keep_results(
-        self, record: JobRecord, attempt: AttemptRecord, results: Mapping[SubtaskKey, bytes]
-    ) -> None: ...
     def take_results(
         self,
         record: JobRecord,
@@ -88,7 +87,7 @@ class AnsweredRequests:
             if present.execution.number_of(subtask) == attempt
         }
         if present.ended_at is None:
-            await self._coordinator.keep_results(record, present, deployed)
+            await self._coordinator.results.keep(record, present, deployed)
         # The attempt may have ended while the results were written.
         if present.ended_at is not None:
             raise LateRequestError(f"attempt {present.number} of the job has ended")

@@ -20,7 +20,7 @@ from flinknet.cluster.control.messages import (
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.config.restart_strategy import NO_RESTART
 from flinknet.wire.checkpoint_options import CheckpointKind
-from tests.unit.cluster.coordinator.jobs.test_dispatcher import (
+from tests.unit.cluster.coordinator.jobs.dispatched import (
     CHECKPOINTING,
     CONFIG,
     Checkpointed,
@@ -155,7 +155,7 @@ def test_a_job_elsewhere_and_one_that_ends_with_a_savepoint_are_left_alone(
     assert told(cluster, Stop) == [other]
     assert asked_for(cluster) == []
     kind = CheckpointKind.SAVEPOINT_SUSPEND
-    cluster.dispatcher.trigger_savepoint(elsewhere, kind, "/saved", cluster.now)
+    cluster.dispatcher.checkpoints.trigger_savepoint(elsewhere, kind, "/saved", cluster.now)
     cluster.sent.clear()
     cluster.say(busy, Drain())
     cluster.pass_time(1.0)

@@ -15,7 +15,7 @@ from flinknet.cluster.coordinator.rest.diagnosis_routes import (
 )
 from flinknet.config.restart_strategy import FixedDelayRestart
 from tests.unit.cluster.control_plane import get
-from tests.unit.cluster.coordinator.jobs.test_dispatcher import Cluster
+from tests.unit.cluster.coordinator.jobs.dispatched import Cluster
 from tests.unit.cluster.graphs import endless_graph, keyed_graph
 from tests.unit.cluster.running_cluster import running_cluster
 

@@ -34,7 +34,7 @@ from flinknet.config import ClusterConfig
 from flinknet.errors import ConfigurationError, CoordinatorSupersededError
 from flinknet.metrics.io_metrics import IOMetrics
 
-__all__ = ["JobBooks", "ResumedJob"]
+__all__ = ["JobRepository", "ResumedJob"]
 
 log = logging.getLogger("flinknet.coordinator")
 
@@ -47,7 +47,7 @@ class ResumedJob(NamedTuple):
     cause: FailureCause | None
 
 
-class JobBooks:
+class JobRepository:
     """The persistent jobs of a coordinator."""
 
     def __init__(self, store: JobStore, config: ClusterConfig, wall: WallClock) -> None:
@@ -80,10 +80,10 @@ class JobBooks:
                 self._known.add(stored.job_id)
         return sorted(found, key=lambda one: one.record.submitted_at)
 
-    def write_down(self, record: JobRecord) -> str | None:
+    def save(self, record: JobRecord) -> str | None:
         """Persist the state of a job; return the reason for a failure, or None."""
         try:
-            self._write_down(record)
+            self._save(record)
         except (OSError, CoordinatorSupersededError) as error:
             log.error("cannot write down how job %s stands: %s", record.job_id, error)
             return str(error)
@@ -96,7 +96,7 @@ class JobBooks:
         with suppress(CoordinatorSupersededError):
             self._store.remove(job_id)
 
-    def _write_down(self, record: JobRecord) -> None:
+    def _save(self, record: JobRecord) -> None:
         state = self._description(record)
         if record.job_id not in self._known:
             self._store.write_job(record.job_id, record.submission.to_bytes(), state)

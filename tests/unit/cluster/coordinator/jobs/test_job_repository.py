@@ -30,8 +30,8 @@ from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.wall_clock import WallClock
 from flinknet.cluster.coordinator.jobs.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
-from flinknet.cluster.coordinator.jobs.job_books import JobBooks
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
+from flinknet.cluster.coordinator.jobs.job_repository import JobRepository
 from flinknet.cluster.coordinator.jobs.job_store import JobStore
 from flinknet.cluster.coordinator.jobs.recovery import RecoveryState
 from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint
@@ -65,17 +65,17 @@ class Life:
         self.sent: list[tuple[str, Message]] = []
         self.sought: list[JobRecord] = []
         self.wall = WallClock(started_at)
-        books = JobBooks(self.store, CONFIG, self.wall)
+        repository = JobRepository(self.store, CONFIG, self.wall)
         self.dispatcher = Dispatcher(
             CONFIG,
             now=self.now,
             send=lambda *sent: self.sent.append(sent),
             keep=self.keep,
             seek=self.sought.append,
-            books=books,
+            repository=repository,
             wall=self.wall,
         )
-        for record, state, cause in books.resume(self.now):
+        for record, state, cause in repository.resume(self.now):
             self.dispatcher.resume(record, state, cause, self.now)
 
     def keep(self, record: JobRecord, attempt: AttemptRecord, order: Complete | Discard) -> None:
@@ -369,7 +369,7 @@ def test_a_job_whose_checkpoint_was_seen_keeps_knowing_it(
     """It must not begin again from its start if its checkpoints are gone."""
     record = first.running(checkpointing=CHECKPOINTS)
     record.continue_from(RestorePoint("checkpoint-1-attempt-0"))
-    first.dispatcher._write_down(record)
+    first.dispatcher._persistence.save(record)
     life = next_life(lives, tmp_path)
     assert life.job().latest_checkpoint.directory == "checkpoint-1-attempt-0"
     assert life.job().start == RestorePoint()
@@ -380,7 +380,7 @@ def test_the_savepoint_with_which_a_job_was_to_end_is_remembered(
 ) -> None:
     record = first.running(checkpointing=CHECKPOINTS)
     record.continue_from(RestorePoint("/saved/job/savepoint-1-attempt-0"), is_savepoint=True)
-    first.dispatcher._write_down(record)
+    first.dispatcher._persistence.save(record)
     life = next_life(lives, tmp_path)
     life.join("worker-0", "worker-1")
     assert life.sought == []
@@ -502,7 +502,9 @@ def test_the_next_coordinator_says_what_became_of_a_savepoint(
     first = Life(tmp_path)
     first.join("worker-0", "worker-1")
     record = first.running(checkpointing=JobCheckpointingConfig(10_000.0))
-    asked = first.dispatcher.trigger_savepoint(record, kind, "/saved", first.now, "5" * 32)
+    asked = first.dispatcher.checkpoints.trigger_savepoint(
+        record, kind, "/saved", first.now, "5" * 32
+    )
     if dies != "before it is written":
         number = asked.checkpoint_id
         for subtask in SUBTASKS:
