@@ -16,11 +16,12 @@ from urllib.parse import quote
 
 import h11
 
-from flinknet.errors import ConfigurationError, HandshakeError, RemoteTransportError
+from flinknet.errors import ConfigurationError, RemoteTransportError
 from flinknet.net.address import split_address
-from flinknet.net.tls import TlsFiles, refusal_of
+from flinknet.net.coordinator_tls import CoordinatorTls
+from flinknet.net.tls import TlsFiles
 
-__all__ = ["Answer", "CallError", "HttpCalls", "hint_of_hang_up"]
+__all__ = ["Answer", "CallError", "HttpCalls"]
 
 _READ_BYTES = 65_536
 _SAFE_IN_PATH = "/?&=%:;,+@!$'()*~-._"
@@ -53,8 +54,7 @@ class HttpCalls:
         """``server_name`` is the name in the coordinator's certificate; by default its host."""
         self._address = address
         self._token = token
-        self._tls = tls
-        self._server_name = server_name
+        self._tls = CoordinatorTls(address, tls, server_name)
 
     async def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
         """Send a request and return its answer.
@@ -70,7 +70,7 @@ class HttpCalls:
             return await _answer(http, reader)
         except (OSError, EOFError) as error:
             reason = "it closed the connection" if isinstance(error, EOFError) else str(error)
-            raise CallError(reason + hint_of_hang_up(self._tls), is_heard=True) from error
+            raise CallError(reason + self._tls.hint_of_hang_up(), is_heard=True) from error
         except h11.RemoteProtocolError as error:
             raise CallError(f"its answer is not HTTP ({error})", is_heard=True) from error
         finally:
@@ -78,23 +78,20 @@ class HttpCalls:
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         host, port = split_address(self._address)
-        # Created for each call, because certificates may have been renewed.
-        context = None if self._tls is None else self._tls.https_client()
-        name = None if self._tls is None else self._server_name or host
+        name = (self._tls.server_name or host) if self._tls.is_on else None
         try:
             reader, writer = await asyncio.open_connection(
-                host, port, ssl=context, server_hostname=name
+                host, port, ssl=self._tls.context(), server_hostname=name
             )
         except ssl.SSLError as error:
-            raise self._wrong(refusal_of(error) or str(error)) from error
+            raise self._tls.refused(error) from error
         except OSError as error:
             raise CallError(error.strerror or str(error), is_heard=False) from error
-        if self._tls is not None:
-            try:
-                self._tls.names_of_peer(writer.transport)
-            except HandshakeError as error:
-                writer.transport.abort()
-                raise self._wrong(str(error)) from error
+        try:
+            self._tls.check(writer.transport)
+        except ConfigurationError:
+            writer.transport.abort()
+            raise
         return reader, writer
 
     def _request(
@@ -113,16 +110,6 @@ class HttpCalls:
         target = quote(path, safe=_SAFE_IN_PATH)
         said = http.send(h11.Request(method=method, target=target, headers=headers))
         return [said or b"", body or b""]
-
-    def _wrong(self, reason: str) -> ConfigurationError:
-        return ConfigurationError(f"the coordinator at {self._address} was refused: {reason}")
-
-
-def hint_of_hang_up(tls: TlsFiles | None) -> str:
-    """Return a likely cause of a coordinator that accepts connections and hangs up."""
-    if tls is None:
-        return "; if this repeats, it may require TLS, which is not configured here"
-    return "; if this repeats, it may not accept this side's certificate: see its log"
 
 
 async def _answer(http: h11.Connection, reader: asyncio.StreamReader) -> Answer:

@@ -10,9 +10,9 @@ from typing import Any
 
 import aiohttp
 
-from flinknet.errors import ConfigurationError, HandshakeError
-from flinknet.net.http_calls import hint_of_hang_up
-from flinknet.net.tls import TlsFiles, refusal_of
+from flinknet.errors import ConfigurationError
+from flinknet.net.coordinator_tls import CoordinatorTls
+from flinknet.net.tls import TlsFiles
 
 __all__ = ["HttpClient"]
 
@@ -30,17 +30,16 @@ class HttpClient:
         """``server_name`` is the name in the coordinator's certificate; by default its host."""
         self.address = address
         self._token = token
-        self._tls = tls
-        self._server_name = server_name or None
+        self._tls = CoordinatorTls(address, tls, server_name)
         self._session: aiohttp.ClientSession | None = None
 
     def open(self) -> None:
         """Create the session."""
-        scheme = "http" if self._tls is None else "https"
+        scheme = "https" if self._tls.is_on else "http"
         self._session = aiohttp.ClientSession(
             f"{scheme}://{self.address}",
             headers={"Authorization": f"Bearer {self._token}"},
-            connector=_Connector(self.address, self._tls),
+            connector=_Connector(self._tls),
             # aiohttp's default would count the time in which this process is held up.
             timeout=aiohttp.ClientTimeout(total=None),
         )
@@ -64,7 +63,7 @@ class HttpClient:
 
     def hint_of_hang_up(self) -> str:
         """Return a likely cause of a coordinator that accepts connections and hangs up."""
-        return hint_of_hang_up(self._tls)
+        return self._tls.hint_of_hang_up()
 
     @staticmethod
     def reason(error: aiohttp.ClientError) -> str:
@@ -74,19 +73,17 @@ class HttpClient:
         return (isinstance(error, aiohttp.ClientConnectorError) and error.strerror) or str(error)
 
     def _security(self) -> dict[str, Any]:
-        # Created for each request, because certificates may have been renewed.
-        if self._tls is None:
+        if not self._tls.is_on:
             return {}
-        return {"ssl": self._tls.https_client(), "server_hostname": self._server_name}
+        return {"ssl": self._tls.context(), "server_hostname": self._tls.server_name or None}
 
 
 class _Connector(aiohttp.TCPConnector):
     """Connector that checks the peer's certificate before anything is sent."""
 
-    def __init__(self, address: str, tls: TlsFiles | None) -> None:
+    def __init__(self, tls: CoordinatorTls) -> None:
         # Each request has its own connection, and their number is not limited here.
         super().__init__(limit=0, force_close=True)
-        self._address = address
         self._tls = tls
 
     async def connect(self, *arguments: Any, **options: Any) -> Any:
@@ -94,14 +91,11 @@ class _Connector(aiohttp.TCPConnector):
             connection = await super().connect(*arguments, **options)
         except aiohttp.ClientSSLError as error:
             cause = getattr(error, "certificate_error", None) or error.os_error
-            raise self._wrong(refusal_of(cause) or str(error)) from error
-        if self._tls is not None and connection.transport is not None:
+            raise self._tls.refused(cause) from error
+        if connection.transport is not None:
             try:
-                self._tls.names_of_peer(connection.transport)
-            except HandshakeError as error:
+                self._tls.check(connection.transport)
+            except ConfigurationError:
                 connection.close()
-                raise self._wrong(str(error)) from error
+                raise
         return connection
-
-    def _wrong(self, reason: str) -> ConfigurationError:
-        return ConfigurationError(f"the coordinator at {self._address} was refused: {reason}")
