@@ -1,4 +1,7 @@
-"""Runs of ``flinknet run`` as a user starts it, with its processes watched from outside."""
+"""Runs of programs and of ``flinknet run`` as a user starts them.
+
+The processes of a run can be watched from outside.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["ENDLESS_JOB", "LOOK_S", "ONE_WORKER", "Run", "flinknet_run", "start_run"]
+__all__ = [
+    "ENDLESS_JOB",
+    "LOOK_S",
+    "ONE_WORKER",
+    "Run",
+    "environment",
+    "flinknet_run",
+    "python_run",
+    "start_run",
+]
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
 """Seconds after which a hanging run fails with a message; no result depends on it."""
+
+PROGRAM_PATIENCE_S = 110.0
+"""The same for a whole program, which may have to start a session of Spark."""
 
 LOOK_S = 0.01
 """Interval at which tests poll other processes.
@@ -52,21 +67,27 @@ environment.execute("endless")
 """
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "COLUMNS": "120", "PYTHONPATH": str(ROOT)}
+def environment(**variables: str) -> dict[str, str]:
+    """Return the variables of a process that imports this package, with ``variables`` added."""
+    return {**os.environ, "COLUMNS": "120", "PYTHONPATH": str(ROOT), **variables}
+
+
+def python_run(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with these arguments to its end, without a terminal."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=environment(**variables),
+        capture_output=True,
+        text=True,
+        timeout=PROGRAM_PATIENCE_S,
+        check=False,
+    )
 
 
 def flinknet_run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run ``flinknet run`` to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "flinknet.cli", "run", *arguments],
-        cwd=cwd,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    return python_run("-m", "flinknet.cli", "run", *arguments, cwd=cwd)
 
 
 class Run:

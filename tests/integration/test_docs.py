@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.cluster_runs import python_run
 from tests.snippets import PAGES
 
 ROOT = Path(__file__).parents[2]
@@ -48,19 +49,11 @@ def test_programs_print_what_the_page_says(tmp_path: Path, name: str) -> None:
     printed = PRINTED.search(found["behind"])
     assert printed is not None
     (tmp_path / found["name"]).write_text(found["program"])
-    run = subprocess.run(
-        [sys.executable, found["name"]],
+    run = python_run(
+        found["name"],
         cwd=tmp_path,
-        env={
-            **os.environ,
-            "FLINKNET_CLUSTER_WORKERS": "1",
-            "PYTHONPATH": str(ROOT),
-            "PYSPARK_PYTHON": sys.executable,
-        },
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
+        FLINKNET_CLUSTER_WORKERS="1",
+        PYSPARK_PYTHON=sys.executable,
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout == printed[1]
@@ -181,28 +174,15 @@ print(sorted(read))
 def test_a_spark_task_writes_as_the_page_says(tmp_path: Path) -> None:
     page = (DOCS / "how-to" / "threads.md").read_text()
     (snippet,) = re.findall(r"```\n(def send\(rows\):\n.*?)```", page, re.DOTALL)
-    run = subprocess.run(
-        [sys.executable, "-c", SPARK.format(names=tmp_path / "names", snippet=snippet)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
+    program = SPARK.format(names=tmp_path / "names", snippet=snippet)
+    run = python_run("-c", program, cwd=tmp_path, PYSPARK_PYTHON=sys.executable)
     assert run.returncode == 0, run.stderr
     assert run.stdout == f"{[(number, str(number)) for number in range(10)]}\n"
 
 
 def test_the_site_is_made_and_nothing_is_astray(tmp_path: Path) -> None:
     """The build is strict: a broken link or a missing included file is an error."""
-    run = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    run = python_run("-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path), cwd=ROOT)
     assert run.returncode == 0, run.stderr
     page = (tmp_path / "explanation" / "architecture" / "index.html").read_text()
     assert 'id="a-records-way"' in page

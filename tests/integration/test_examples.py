@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
 from examples import columns, enrichment, fraud, joins, top_products
-from tests.integration.cluster_runs import PATIENCE_S, ROOT, environment, flinknet_run
+from tests.integration.cluster_runs import ROOT, flinknet_run, python_run
 
 EXAMPLES = ROOT / "examples"
 PROGRAMS = sorted(path.name for path in EXAMPLES.glob("*.py"))
@@ -172,15 +170,7 @@ def test_columns(tmp_path: Path) -> None:
 
 
 def test_prices_service(tmp_path: Path) -> None:
-    run = subprocess.run(
-        [sys.executable, str(EXAMPLES / "prices_service.py")],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    run = python_run(str(EXAMPLES / "prices_service.py"), cwd=tmp_path)
     assert (run.returncode, run.stderr) == (0, "")
     archive, quick, slow = run.stdout.splitlines()
     assert archive == "archive: complete"

@@ -10,7 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.integration.cluster_runs import environment, python_run
 
 IN_A_LOOP = """
 import asyncio, logging
@@ -98,24 +98,12 @@ def write(directory: Path, program: str) -> None:
     (directory / "cluster.toml").write_text("[cluster]\nworkers = 1\nlog_format = 'json'\n")
 
 
-def environment(**variables: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120", **variables}
-
-
 def run_program(
     directory: Path, program: str, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, without a terminal."""
     write(directory, program)
-    return subprocess.run(
-        [sys.executable, "job.py"],
-        cwd=directory,
-        env=environment(**variables),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return python_run("job.py", cwd=directory, **variables)
 
 
 def test_a_program_with_an_event_loop_of_its_own(tmp_path: Path) -> None:
@@ -149,13 +137,8 @@ def test_workers_run_functions_as_the_program_would(tmp_path: Path) -> None:
     (tmp_path / "later" / "found_later.py").write_text("NAME = 'later'")
     (tmp_path / "cluster.toml").write_text("[cluster]\nworkers = 1\n")
     (tmp_path / "job.py").write_text(WITH_MODULES_OF_ITS_OWN)
-    run = subprocess.run(
-        [sys.executable, "-O", "-Wignore::FutureWarning", "job.py"],
-        cwd=tmp_path,
-        env=environment(FLINKNET_CONFIG="cluster.toml"),
-        capture_output=True,
-        text=True,
-        check=False,
+    run = python_run(
+        "-O", "-Wignore::FutureWarning", "job.py", cwd=tmp_path, FLINKNET_CONFIG="cluster.toml"
     )
     assert run.stdout == "archived later an error for the program 1 True\n", run.stderr
     assert run.stderr == ""

@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from textwrap import indent
 
 from tests.free_port import free_port
+from tests.integration.cluster_runs import python_run
 from tests.snippets import BLOCKS, FRAGMENTS, PROGRAMS, ROOT
 
 PRINTED = re.compile(r"^(?:\d> )?(.*)$", re.MULTILINE)
@@ -21,19 +19,12 @@ PRINTED = re.compile(r"^(?:\d> )?(.*)$", re.MULTILINE)
 
 def printed(program: str, directory: Path, *, with_subtasks: bool = False) -> list[str]:
     """Return the program's sorted output, by default without the subtasks' numbers."""
-    run = subprocess.run(
-        [sys.executable, "-c", program],
+    run = python_run(
+        "-c",
+        program,
         cwd=directory,
-        env={
-            **os.environ,
-            "FLINKNET_CLUSTER_WORKERS": "1",
-            "FLINKNET_CLUSTER_SLOTS_PER_WORKER": "4",
-            "PYTHONPATH": str(ROOT),
-        },
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        FLINKNET_CLUSTER_WORKERS="1",
+        FLINKNET_CLUSTER_SLOTS_PER_WORKER="4",
     )
     assert run.returncode == 0, run.stderr
     lines = run.stdout.rstrip("\n")
