@@ -5,7 +5,7 @@
     launch/  (your program)    coordinator/                        worker/
     cluster.py, watcher.py     serving.py            process       worker.py          shell
     protocol.py, registry.py   rest/                 HTTP          job_attempt.py
-      local/launcher.py        coordinator.py        loop, clock   settlement.py
+      local/launcher.py        coordinator.py        loop, clock   sink_commits.py
       local/child_process.py   no I/O: jobs/dispatcher.py          worker_metrics.py
     job_fit.py, run.py           jobs/job_starts.py                metrics_server.py
                                  jobs/order_executor.py

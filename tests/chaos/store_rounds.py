@@ -75,7 +75,7 @@ REFUSED = "would repeat output"
 LOST = "no checkpoint left"
 FAILURES = {
     REFUSED: r"had told .* that checkpoint \d+ is complete",
-    LOST: r"had completed checkpoint \d+ and cannot go on without it",
+    LOST: r"had completed checkpoint \d+ and cannot continue without it",
     "no room": r"File too large|No space left|the storage has no space left",
     "store failed": r"could not read which checkpoint the job continues|cannot (read|list|write) ",
 }

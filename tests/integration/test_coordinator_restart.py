@@ -114,7 +114,7 @@ async def test_a_job_without_checkpoints_fails_with_that(tmp_path: Path) -> None
         job = run.start(graph)
         await run.runs()
         pid = run.kill_coordinator()
-        with pytest.raises(JobFailedError, match="has no checkpoints to go on from") as failed:
+        with pytest.raises(JobFailedError, match="has no checkpoints to continue from") as failed:
             await job
     assert f'job "sums" failed: the coordinator (pid {pid}) was lost' in str(failed.value)
 

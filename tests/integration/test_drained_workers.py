@@ -62,9 +62,7 @@ async def test_a_job_goes_on_elsewhere_from_a_checkpoint_of_its_own(tmp_path: Pa
         await job.end()
         assert job.attempts.keys() == {0, 1, 2}
         for number in (0, 1):
-            told = (
-                f"attempt {number} ends, and another one follows it: worker worker-{number} (pid "
-            )
+            told = f"attempt {number} ends, and the job restarts: worker worker-{number} (pid "
             assert told in cluster.log("coordinator")
         worker.send_signal(signal.SIGTERM)
         assert await status_of(worker) == 0, "nothing runs there"

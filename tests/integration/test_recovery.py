@@ -462,7 +462,7 @@ async def test_damage_that_is_found_while_state_is_restored_leads_to_the_checkpo
         assert any(
             f"{newest} cannot be restored, so an earlier one is used" in line for line in said
         )
-        assert any("attempt 1 failed, and another one follows it" in line for line in said)
+        assert any("attempt 1 failed, and the job restarts" in line for line in said)
 
 
 async def test_a_job_whose_checkpoints_are_gone_fails_with_their_place(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_a_worker_started_by_hand_hashes_as_the_cluster_does(tmp_path: Path) -> 
         with process("worker", *arguments, token=token) as worker:
             _, errors = worker.communicate(timeout=PATIENCE_S)
             assert worker.returncode == 2
-            assert "worker other hashes text in another way than this cluster" in errors
+            assert "worker other hashes text differently from this cluster" in errors
             assert "cluster.hash_seed" in errors
         with process("worker", where, "--worker-id=same", token=token):
             assert event(coordinator) == {"event": "ready"}

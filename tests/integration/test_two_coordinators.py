@@ -60,7 +60,7 @@ async def test_the_one_that_was_stopped_ends_and_the_answer_is_exact(
             assert await first.wait() == ExitStatus.SUPERSEDED
         assert (
             "coordinator: this coordinator, of epoch 1, is superseded: "
-            f"{state} (cluster.state_directory) has been taken by one of epoch 2"
+            f"{state} (cluster.state_directory) was taken over by the coordinator of epoch 2"
         ) in standalone.log("first")
         assert address != standalone.address
         await job.goes_on()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.failure import CauseRank, FailureCause
 from flinknet.cluster.control.messages import (
     AcknowledgeCheckpoint,
     AwaitCheckpoint,
@@ -146,9 +146,9 @@ class RegionWorker:
         try:
             self._read(subtask)
         except RemoteError:
-            self.fail(number, key, Gravity.SYMPTOM)
+            self.fail(number, key, CauseRank.SYMPTOM)
 
-    def fail(self, number: int, key: SubtaskKey, gravity: Gravity = Gravity.CAUSE) -> None:
+    def fail(self, number: int, key: SubtaskKey, rank: CauseRank = CauseRank.CAUSE) -> None:
         """Let a subtask fail, and report it.
 
         A sink that reads a failed source through a real channel fails itself when it reads that
@@ -156,7 +156,7 @@ class RegionWorker:
         """
         self.subtasks[number, key].state = GONE
         self._close(number, key)
-        cause = FailureCause(gravity, self.worker_id, 100, "ValueError", "boom", "one")
+        cause = FailureCause(rank, self.worker_id, 100, "ValueError", "boom", "one")
         self.outbox.append(Failed(self.job_id, number, *key, cause.to_dict()))
 
     def _emit(self, source: Subtask) -> None:

@@ -5,7 +5,7 @@ Theory of operation
 When a worker dies, its neighbours see their connections break, and their reports can reach the
 coordinator before the death itself does. When a subtask fails, its consumers are told so and fail
 too. The user must see the origin of a failure, never a consequence. Every report therefore has
-a *gravity*:
+a *rank*:
 
 - ``SYMPTOM``: another failure came first: a lost data connection, a failed producer, a cancelled
   consumer (every ``RemoteError`` and ``LocalTransportError``);
@@ -36,14 +36,14 @@ from flinknet.errors import (
 )
 from flinknet.texts import printable, text_of, traceback_of
 
-__all__ = ["FailureCause", "Gravity"]
+__all__ = ["CauseRank", "FailureCause"]
 
 
 _COORDINATOR = ""
 """The worker id of a failure with the coordinator itself as its cause."""
 
 
-class Gravity(IntEnum):
+class CauseRank(IntEnum):
     """How close a report is to the origin of a failure."""
 
     SYMPTOM = 0
@@ -55,7 +55,7 @@ class Gravity(IntEnum):
 class FailureCause:
     """One report of a failure, made of plain values that can be sent and shown as JSON."""
 
-    gravity: Gravity
+    rank: CauseRank
     worker_id: str
     pid: int
     """0 if it does not matter."""
@@ -82,7 +82,7 @@ class FailureCause:
         """
         origin = _origin(error)
         return cls(
-            gravity=_gravity(origin),
+            rank=_rank(origin),
             worker_id=worker_id,
             pid=pid,
             error_type=printable(type(origin).__name__),
@@ -93,11 +93,11 @@ class FailureCause:
 
     @classmethod
     def of_lost_worker(
-        cls, worker_id: str, pid: int, reason: str, gravity: Gravity = Gravity.CAUSE
+        cls, worker_id: str, pid: int, reason: str, rank: CauseRank = CauseRank.CAUSE
     ) -> FailureCause:
         """Describe a worker that ended or stopped answering; ``reason`` explains how."""
         return cls(
-            gravity=gravity,
+            rank=rank,
             worker_id=worker_id,
             pid=pid,
             error_type=WorkerLostError.__name__,
@@ -108,7 +108,7 @@ class FailureCause:
     def of_drained_worker(cls, worker_id: str, pid: int) -> FailureCause:
         """Describe a worker that was told to end while it runs a job."""
         return cls(
-            gravity=Gravity.CAUSE,
+            rank=CauseRank.CAUSE,
             worker_id=worker_id,
             pid=pid,
             error_type=WorkerDrainedError.__name__,
@@ -119,7 +119,7 @@ class FailureCause:
     def of_coordinator(cls, pid: int, reason: str) -> FailureCause:
         """Describe a coordinator that ends while jobs run; ``reason`` explains why."""
         return cls(
-            gravity=Gravity.CAUSE,
+            rank=CauseRank.CAUSE,
             worker_id=_COORDINATOR,
             pid=pid,
             error_type=JobFailedError.__name__,
@@ -141,12 +141,16 @@ class FailureCause:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        return {**asdict(self), "gravity": self.gravity.name}
+        # The name of this field is part of the protocol and of the REST API.
+        fields = asdict(self)
+        del fields["rank"]
+        return {"gravity": self.rank.name, **fields}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> FailureCause:
         """Return the cause of ``to_dict``; raise KeyError or TypeError for other fields."""
-        return cls(**{**fields, "gravity": Gravity[fields["gravity"]]})
+        others = {**fields}
+        return cls(CauseRank[others.pop("gravity")], **others)
 
     def describe(self) -> str:
         """Return one sentence for people: process, subtask and error."""
@@ -174,17 +178,17 @@ class FailureCause:
         return JobFailedError(text)
 
 
-def _gravity(error: BaseException) -> Gravity:
+def _rank(error: BaseException) -> CauseRank:
     # Such an error says that a peer, or the connection to it, has failed.
     is_echo = isinstance(error, RemoteError | LocalTransportError)
-    return Gravity.SYMPTOM if is_echo else Gravity.CAUSE
+    return CauseRank.SYMPTOM if is_echo else CauseRank.CAUSE
 
 
 def _origin(error: BaseException) -> BaseException:
     """Return the heaviest leaf of an exception group (the first among equals), or the error."""
     if not isinstance(error, BaseExceptionGroup):
         return error
-    return max((_origin(leaf) for leaf in error.exceptions), key=_gravity)
+    return max((_origin(leaf) for leaf in error.exceptions), key=_rank)
 
 
 def _first_bytes(text: str, bytes_max: int) -> str:

@@ -119,7 +119,7 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
         error = FlinknetError(refusal.text or refusal.reason)
         return _error_response(request, refusal.status, error)
     except web.RequestPayloadError:
-        error = FlinknetError("the body is not what its headers say: it cannot be decoded")
+        error = FlinknetError("the body cannot be decoded as its headers say")
         return _error_response(request, 400, error)
     except (ConfigurationError, CheckpointError, RemoteProtocolError) as error:
         return _error_response(request, 400, error)

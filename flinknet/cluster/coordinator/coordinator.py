@@ -26,7 +26,7 @@ from flinknet.cluster.control.messages import (
 )
 from flinknet.cluster.control.submission import Submission
 from flinknet.cluster.control.wall_clock import WallClock, describe_jump
-from flinknet.cluster.coordinator.checkpoints.checkpoint_keeper import CheckpointKeeper
+from flinknet.cluster.coordinator.checkpoints.checkpoint_completer import CheckpointCompleter
 from flinknet.cluster.coordinator.job_log import JobLog
 from flinknet.cluster.coordinator.jobs.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
@@ -80,7 +80,7 @@ class Coordinator:
         self.output = output or KeptOutput("coordinator", config.output_kept_bytes)
         self._checkpointing = checkpointing or CheckpointingConfig()
         self._epoch = None if store is None else store.epoch
-        self._keeper = CheckpointKeeper(
+        self._completer = CheckpointCompleter(
             self._checkpointing, self._kept, self._found, self._check_epoch
         )
         self._job_log = JobLog()
@@ -109,8 +109,8 @@ class Coordinator:
             config,
             now=self.now(),
             send=self._send,
-            keep=self._keeper.carry_out,
-            seek=self._keeper.seek,
+            keep=self._completer.carry_out,
+            seek=self._completer.seek,
             repository=repository,
             wall=self._wall,
             takes_back=takes_back,
@@ -243,7 +243,7 @@ class Coordinator:
         if self._ticking is not None:
             self._ticking.cancel()
         await self.stacks.close()
-        await self._keeper.close()
+        await self._completer.close()
 
     async def wait_for_workers(self) -> None:
         """Wait, after ``close``, until every worker has been told of it and has disconnected.
@@ -303,7 +303,7 @@ class Coordinator:
             return known
         self._refuse_if_closed(f'job "{submission.name}"')
         if submission.shape.checkpointing is not None:
-            self._keeper.check(submission.shape.checkpointing.directory)
+            self._completer.check(submission.shape.checkpointing.directory)
         record = self.dispatcher.submit(submission, self.now(), restored, job_id)
         # Drop the lines of jobs that the dispatcher has forgotten.
         for printing in self.printed.jobs():
@@ -331,7 +331,7 @@ class Coordinator:
         known = None if request_id is None else record.savepoint(request_id)
         if known is not None:
             return known
-        place = self._keeper.savepoint_place(record, directory)
+        place = self._completer.savepoint_place(record, directory)
         request = self.dispatcher.checkpoints.trigger_savepoint(
             record, kind, place, self.now(), request_id
         )
@@ -373,7 +373,7 @@ class Coordinator:
         for subtask, result in results.items():
             try:
                 if attempt.execution.number_of(subtask) != number:
-                    raise JobError(f"subtask {subtask} begins again under another number")
+                    raise JobError(f"subtask {subtask} was restarted under another number")
                 self.dispatcher.take_result(record, attempt, subtask, result, self.now())
             except JobError as error:
                 refused[subtask] = text_of(error)
@@ -399,7 +399,7 @@ class Coordinator:
                 if end is not None:
                     await end.wait()
                 if record.ended_at is not None:
-                    await self._keeper.settled(record.job_id)
+                    await self._completer.settled(record.job_id)
 
     async def wait_for_printed(self, record: JobRecord, number: int, timeout_s: float) -> None:
         """Wait until the job has printed the line ``number`` or has ended, or until the timeout."""
@@ -474,9 +474,9 @@ class Coordinator:
                 self._ends.pop(job_id).set()
                 if record is None:
                     self._job_log.forget(job_id)
-                    self._keeper.forget(job_id)
+                    self._completer.forget(job_id)
                 else:
-                    self._keeper.end(record)
+                    self._completer.end(record)
                     self._job_log.end(record)
         # Messages that a lost worker has sent before must not count once it registers again.
         for lost in self.dispatcher.workers.workers():
@@ -491,7 +491,7 @@ class Coordinator:
     def _tick(self) -> None:
         jump_s = self._wall.follow(self.now(), machine.wall_time())
         if jump_s:
-            log.warning("%s; no deadline follows it", describe_jump(jump_s))
+            log.warning("%s; no deadline moves with it", describe_jump(jump_s))
         if self._epoch is None:
             self._follow_time()
         elif self._ticking is None:

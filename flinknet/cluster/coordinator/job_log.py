@@ -29,7 +29,9 @@ class JobLog:
         name, execution = record.submission.name, record.execution
         log.info('job "%s": %s', name, record.state.value)
         for worker_id in execution.holders:
-            log.warning('job "%s" has ended, but worker %s has not let go of it', name, worker_id)
+            log.warning(
+                'job "%s" has ended, but worker %s has not released its slots', name, worker_id
+            )
 
     def restarts(self, record: JobRecord) -> None:
         """Log each restart of an attempt, or of some of its regions, once."""
@@ -39,8 +41,7 @@ class JobLog:
                 if (attempt.number, failure.at) not in logged:
                     logged.add((attempt.number, failure.at))
                     log.warning(
-                        'job "%s": a part of it failed and begins again, the rest goes on '
-                        "(regions %s): %s",
+                        'job "%s": regions %s failed and restart, the others go on: %s',
                         record.submission.name,
                         ", ".join(sorted(failure.regions)),
                         failure.cause.message,
@@ -50,7 +51,7 @@ class JobLog:
                 cause = attempt.execution.cause
                 is_drain = cause is not None and cause.is_drain
                 log.warning(
-                    'job "%s": attempt %d %s, and another one follows it: %s',
+                    'job "%s": attempt %d %s, and the job restarts: %s',
                     record.submission.name,
                     attempt.number,
                     "ends" if is_drain else "failed",

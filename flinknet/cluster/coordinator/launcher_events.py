@@ -53,7 +53,7 @@ class LauncherEvents:
                     self._coordinator.worker_exited, worker_id, news["how"]
                 )
             case event:
-                raise AssertionError(f"the launcher says {event}")
+                raise AssertionError(f"unknown event of the launcher: {event}")
 
     def ended(self) -> None:
         """Clean up after the launcher has ended.

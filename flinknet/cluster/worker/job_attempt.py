@@ -77,13 +77,13 @@ __all__ = [
     "TRANSITIONS",
     "AttemptEvent",
     "AttemptState",
+    "CheckpointLocations",
     "CheckpointMessages",
-    "CheckpointPlaces",
     "JobAttempt",
 ]
 
 
-class CheckpointPlaces:
+class CheckpointLocations:
     """The stores to which the subtasks of one attempt on this worker write their parts.
 
     Checkpoints go to the job's store, each savepoint to its own. The coordinator tells every worker
@@ -233,7 +233,7 @@ class JobAttempt:
         """Number of the attempt under which checkpoints are written."""
         self._settings: JobCheckpointingConfig | None = None
         """The job's checkpointing; None if it takes no checkpoints."""
-        self._places = CheckpointPlaces(None, self._checkpointing)
+        self._places = CheckpointLocations(None, self._checkpointing)
         self._state_backends = state_backends or StateBackends(StateConfig())
         self._backends: AttemptBackends | None = None
         self._metrics = metrics
@@ -414,7 +414,7 @@ class JobAttempt:
             graph = JobGraph.from_bytes(await self._have_files(deployment.graph))
             take_filters(graph.warning_filters)
             store = self._open_store(graph)
-            self._places = CheckpointPlaces(store, self._checkpointing)
+            self._places = CheckpointLocations(store, self._checkpointing)
             self._checkpoints_as = deployment.checkpoints_as
             backends = self._backends = self._state_backends.of_attempt(
                 self._job_id, self._attempt, graph.state_backend

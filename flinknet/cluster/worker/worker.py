@@ -93,7 +93,7 @@ from flinknet.cluster.worker.job_attempt import JobAttempt
 from flinknet.cluster.worker.joining import find_way, join, join_again, say_that_it_waits
 from flinknet.cluster.worker.metrics_server import serve_metrics
 from flinknet.cluster.worker.pulse import Pulse
-from flinknet.cluster.worker.settlement import settle_sinks
+from flinknet.cluster.worker.sink_commits import settle_sinks
 from flinknet.cluster.worker.state_backends import StateBackends
 from flinknet.cluster.worker.user_exits import guard_process, run_to_end
 from flinknet.cluster.worker.worker_metrics import WorkerMetrics
@@ -209,7 +209,7 @@ class Worker:
         """Set at the first event that ends the work for the present coordinator."""
         self._drains = asyncio.Event()
         """Set when this worker begins to drain."""
-        self._settlements: set[asyncio.Task[None]] = set()
+        self._sink_commits: set[asyncio.Task[None]] = set()
         """Running commits and aborts of sinks."""
 
     async def serve(self, registered: Registered, stop: asyncio.Event) -> ExitStatus:
@@ -242,21 +242,21 @@ class Worker:
             attempts = [task for _, task in self._attempts.values()]
             for task in (*services, *attempts):
                 task.cancel()
-            await self._let_settlements_end()
+            await self._let_sink_commits_end()
         # Without a coordinator, this machine's own clock is the reference again.
         CLUSTER_CLOCK.ahead_ms = 0
         return _STATUS[self.state]
 
-    async def _let_settlements_end(self) -> None:
+    async def _let_sink_commits_end(self) -> None:
         """Wait for running committers if another coordinator may follow, then cancel them.
 
         A committer runs in a thread, which cannot be cancelled. It must not overlap with a
         committer that the next coordinator orders.
         """
-        if self._settlements and self.state is WorkState.ORPHANED:
+        if self._sink_commits and self.state is WorkState.ORPHANED:
             timeout_s = self._config.commit_timeout_ms / 1000
-            await asyncio.wait(self._settlements, timeout=timeout_s)
-        for task in self._settlements:
+            await asyncio.wait(self._sink_commits, timeout=timeout_s)
+        for task in self._sink_commits:
             task.cancel()
 
     def drain(self) -> bool:
@@ -383,8 +383,8 @@ class Worker:
                         self._files_in_use,
                     )
                 )
-                self._settlements.add(task)
-                task.add_done_callback(self._settlements.discard)
+                self._sink_commits.add(task)
+                task.add_done_callback(self._sink_commits.discard)
 
     async def _send_heartbeats(self, registered: Registered) -> None:
         loop = asyncio.get_running_loop()

@@ -150,7 +150,7 @@ async def test_several_complete_at_once_one_after_the_other(store: CheckpointSto
 async def test_a_checkpoint_completes_once(store: CheckpointStore) -> None:
     claimed = await FencedStore.claim(store, 1)
     await made(claimed, 1)
-    with pytest.raises(CheckpointStorageError, match="metadata is there already"):
+    with pytest.raises(CheckpointStorageError, match="metadata exists already"):
         await claimed.complete(metadata(1, 1))
     assert await completed(store) == ["checkpoint-1-attempt-1"]
 

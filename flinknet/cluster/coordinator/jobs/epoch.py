@@ -72,7 +72,9 @@ class Epoch:
         if _is_there(own) and not _is_there(following):
             return
         newest = max(_numbers(self._directory), default=None)
-        other = "is gone" if newest is None else f"has been taken by one of epoch {newest}"
+        other = (
+            "is gone" if newest is None else f"was taken over by the coordinator of epoch {newest}"
+        )
         raise self._superseded(f"{self._directory.parent} (cluster.state_directory) {other}")
 
     def hear(self, state_id: str, number: int) -> None:
@@ -81,7 +83,7 @@ class Epoch:
         Raises CoordinatorSupersededError if it is the epoch of a successor.
         """
         if state_id == self.state_id and number > self.number:
-            raise self._superseded(f"a worker has served one of epoch {number}")
+            raise self._superseded(f"a worker has served the coordinator of epoch {number}")
 
     def _superseded(self, why: str) -> CoordinatorSupersededError:
         error = CoordinatorSupersededError(

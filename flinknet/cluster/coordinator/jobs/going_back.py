@@ -34,12 +34,12 @@ __all__ = ["CompletedCheckpoints", "Continuation", "continuation", "refusal"]
 class Continuation(Enum):
     """The decision for a found checkpoint, or for none."""
 
-    START = "it begins at its start: it has completed no checkpoint"
-    NEWEST = "it goes on from the newest checkpoint"
-    OLDER = "it goes back to an older one, and what was made visible since is taken back"
-    REPEAT = "it goes back to an older one, and what was made visible since comes again"
-    LOST = "it has completed checkpoints, and none is there"
-    REFUSED = "it must not go back: what was made visible since would come again"
+    START = "it starts from its beginning: it has completed no checkpoint"
+    NEWEST = "it continues from the newest checkpoint"
+    OLDER = "it goes back to an older one, and withdraws its output since then"
+    REPEAT = "it goes back to an older one, and repeats its output since then"
+    LOST = "it has completed checkpoints, and none exists"
+    REFUSED = "it must not go back: it would repeat its output since then"
 
     @property
     def is_failure(self) -> bool:
@@ -78,8 +78,8 @@ def refusal(newest: int, found: str, outputs: Iterable[CheckpointedOutput], dama
     names = sorted({f'"{one.name}"' for one in outputs if not one.can_withdraw})
     return (
         f"found {found} as the newest checkpoint of the job that can be restored, but had told "
-        f"{', '.join(names)} that checkpoint {newest} is complete; what was given out since then "
-        f"cannot be taken back, and would come again{damage and ': '}{damage}. Bring checkpoint "
+        f"{', '.join(names)} that checkpoint {newest} is complete; the output since then "
+        f"cannot be withdrawn, and would be repeated{damage and ': '}{damage}. Bring checkpoint "
         f"{newest} back and continue the job from it, or allow repeated output "
         "(CheckpointConfig.set_allow_repeated_output, "
         f"execution.checkpointing.allow-repeated-output) and continue it from {found}"

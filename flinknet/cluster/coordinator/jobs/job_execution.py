@@ -36,7 +36,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from flinknet.cluster.control import job_state, subtask_state
-from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.failure import CauseRank, FailureCause
 from flinknet.cluster.control.job_state import JobEvent, JobState
 from flinknet.cluster.control.messages import Cancel, Deploy, Message, Run, Settle
 from flinknet.cluster.control.subtask_state import SubtaskEvent, SubtaskState
@@ -298,7 +298,9 @@ class JobExecution:
         else:
             self._holders.discard((worker_id, number))
         if self._may_be_cancelled and any(map(self._runs_unasked, mine)):
-            raise RemoteProtocolError(f"worker {worker_id} dropped subtasks nobody cancelled")
+            raise RemoteProtocolError(
+                f"worker {worker_id} released subtasks that were not cancelled"
+            )
         self._move_all(mine, SubtaskEvent.RELEASE)
         self.failover.released(mine)
         return self._advance(now)
@@ -383,9 +385,9 @@ class JobExecution:
         # cancelling could silence the subtask that knows the origin. A settled cause never changes.
         if self.cause is None:
             self._deadline = now + self._cause_grace
-        if self.cause is None or cause.gravity > self.cause.gravity:
+        if self.cause is None or cause.rank > self.cause.rank:
             self.cause = cause
-        return self._settle(now) if self.cause.gravity is Gravity.CAUSE else []
+        return self._settle(now) if self.cause.rank is CauseRank.CAUSE else []
 
     def _settle(self, now: float) -> Commands:
         assert self.cause is not None, "it is settled now"
@@ -526,7 +528,7 @@ class JobExecution:
 
     def _commit_timed_out(self, worker_id: str) -> FailureCause:
         return FailureCause(
-            Gravity.CAUSE,
+            CauseRank.CAUSE,
             worker_id,
             0,
             JobFailedError.__name__,

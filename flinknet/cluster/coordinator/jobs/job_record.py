@@ -379,9 +379,9 @@ class JobRecord:
         choice = continuation(newest, number, outputs, may_repeat=may_repeat)
         if choice is Continuation.LOST:
             return Answer(
-                f"the job had completed checkpoint {newest} and cannot go on without it, nor "
-                f"begins again from its start: {damage}; bring the directory back (is it "
-                "mounted?) or submit the job anew"
+                f"the job had completed checkpoint {newest} and cannot continue without it, and "
+                f"does not restart from its start: {damage}; bring the directory back (is it "
+                "mounted?) or submit the job again"
             )
         if choice is Continuation.REFUSED:
             return Answer(refusal(newest, point.directory, outputs, damage), is_final=True)
@@ -394,7 +394,7 @@ class JobRecord:
             all_of_it = self.recovery.scope is Scope.JOB
             known.go_back(number, self.checkpoints.next_id, all_of_it=all_of_it)
             log.warning(
-                'job "%s" goes on from %s, although it had completed checkpoint %d: %s%s%s',
+                'job "%s" continues from %s, although it had completed checkpoint %d: %s%s%s',
                 self.submission.name,
                 point.directory,
                 newest,

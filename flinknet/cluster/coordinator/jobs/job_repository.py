@@ -71,7 +71,7 @@ class JobRepository:
                 ValueError,
             ) as error:
                 log.error(
-                    "job %s is not resumed: what is written down of it makes no job: %s: %s",
+                    "job %s is not resumed: its stored state is not valid: %s: %s",
                     stored.job_id,
                     type(error).__name__,
                     error,
@@ -85,7 +85,7 @@ class JobRepository:
         try:
             self._save(record)
         except (OSError, CoordinatorSupersededError) as error:
-            log.error("cannot write down how job %s stands: %s", record.job_id, error)
+            log.error("cannot store the state of job %s: %s", record.job_id, error)
             return str(error)
         return None
 
@@ -217,7 +217,7 @@ def _loss(pid: int, submission: Submission) -> FailureCause:
     why = "was lost while the job ran"
     if submission.shape.checkpointing is None:
         why += (
-            ", which has no checkpoints to go on from: it begins again from its start only if its "
+            ", which has no checkpoints to continue from: it restarts from its start only if its "
             "restart strategy allows that (set_restart_strategy, enable_checkpointing)"
         )
     return FailureCause.of_coordinator(pid, why)

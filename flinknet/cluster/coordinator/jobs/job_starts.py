@@ -82,7 +82,7 @@ class JobStarts:
         limit = self._waiting_max
         if len(self._waiting()) >= limit:
             raise InsufficientSlotsError(
-                f'job "{record.submission.name}" cannot wait for slots: {limit} jobs do already '
+                f'job "{record.submission.name}" cannot wait for slots: {limit} jobs wait already '
                 "(cluster.jobs_waiting_max)"
             )
         record.queue(now)
@@ -103,7 +103,7 @@ class JobStarts:
         failure = self._persistence.save(record)
         if failure is not None:
             # No worker may run an attempt under a number that a successor might assign again.
-            why = f"cannot write down that attempt {attempt.number} begins: {failure}"
+            why = f"cannot store the start of attempt {attempt.number}: {failure}"
             cause = FailureCause.of_coordinator(machine.process_id(), why)
             commands = attempt.execution.fail(cause, now)
         self._executor.carry_out(record, attempt, commands, now)

@@ -94,7 +94,7 @@ class JobStore:
         except OSError as error:
             os.close(self._lock)
             raise ConfigurationError(
-                f"another coordinator is at work in {directory} (cluster.state_directory): stop it "
+                f"another coordinator uses {directory} (cluster.state_directory): stop it "
                 "first, or choose another directory"
             ) from error
         try:
@@ -114,7 +114,7 @@ class JobStore:
         found = []
         for directory in sorted(self._jobs.iterdir()):
             if _JOB_ID.fullmatch(directory.name) is None:
-                log.error("%s is no job's directory: it is left alone", directory)
+                log.error("%s is not the directory of a job: it is left unchanged", directory)
             # The job was never acknowledged, or has been forgotten.
             elif not (directory / "state").exists():
                 shutil.rmtree(directory)
@@ -170,7 +170,7 @@ class JobStore:
     def _read_job(self, directory: Path) -> StoredJob:
         submission = _read(directory / "submission").get("submission")
         if not isinstance(submission, bytes):
-            raise CheckpointCorruptedError(f"{directory / 'submission'} holds no job")
+            raise CheckpointCorruptedError(f"{directory / 'submission'} contains no job")
         results: dict[SubtaskKey, bytes] = {}
         newest = -1
         # In the order of attempts and writes, so that the last result of a subtask counts.

@@ -120,9 +120,9 @@ class StackSampleStore:
                 return None
             return StackSamples.unpack(body, config.stacks_distinct_max)
         except TimeoutError:
-            log.warning("worker %s has told no stacks within %.0f s", worker_id, timeout_s)
+            log.warning("worker %s sent no stacks within %.0f s", worker_id, timeout_s)
         except ValueError as error:
-            log.warning("what worker %s has told are no stacks: %s", worker_id, error)
+            log.warning("worker %s sent malformed stacks: %s", worker_id, error)
         return None
 
     def _forget_old(self) -> None:

@@ -118,7 +118,7 @@ class CheckpointRoutes:
         number = int(request.match_info["checkpoint"])
         parts = find_checkpoint(record, number)
         if parts is None:
-            raise web.HTTPNotFound(text=f"no checkpoint {number} is remembered")
+            raise web.HTTPNotFound(text=f"checkpoint {number} is not in the history")
         return record, parts
 
 

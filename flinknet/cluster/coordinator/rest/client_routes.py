@@ -199,7 +199,7 @@ class ClientRoutes:
             )
         job_id = request.query.get("job_id")
         if job_id is not None and _JOB_ID.fullmatch(job_id) is None:
-            raise ConfigurationError(f"{job_id[:40]!r} is no job's id: choose 32 digits of 0-9a-f")
+            raise ConfigurationError(f"{job_id[:40]!r} is not a job id: choose 32 digits of 0-9a-f")
         # The client has repeated its request. The job may have started since.
         if job_id is not None and self._dispatcher.job(job_id) is not None:
             return web.json_response({"job_id": job_id}, status=201)
@@ -209,7 +209,9 @@ class ClientRoutes:
         await self._coordinator.wait_for_slots(submission)
         # It may have left while this request waited for slots.
         if request.transport is None or request.transport.is_closing():
-            raise web.HTTPConflict(text="the client has gone before its job could be started")
+            raise web.HTTPConflict(
+                text="the client closed its connection before its job could start"
+            )
         record = self._coordinator.submit(submission, restored, job_id)
         return web.json_response({"job_id": record.job_id}, status=201)
 

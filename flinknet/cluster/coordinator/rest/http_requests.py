@@ -39,7 +39,7 @@ async def read_body(
             return await request.read()
     except TimeoutError:
         raise web.HTTPRequestTimeout(
-            text=f"the body has not come within {timeout_ms:.0f} ms "
+            text=f"the body did not arrive within {timeout_ms:.0f} ms "
             "(cluster.http_request_timeout_ms)"
         ) from None
 

@@ -123,8 +123,8 @@ def _failure_said(body: bytes, now: float) -> LeftFailure:
         or not (unread is None or (isinstance(unread, list) and set(map(type, unread)) <= {int}))
     ):
         raise ConfigurationError(
-            "the request's body is no failure: give code as a number, text as text, unread as null "
-            "or a list of subpartitions, remembered_ms as a number of milliseconds"
+            "the request's body is not a failure: give code as a number, text as text, unread as "
+            "null or a list of subpartitions, remembered_ms as a number of milliseconds"
         )
     until = now + remembered_ms / 1000
     return LeftFailure(
@@ -136,10 +136,10 @@ def _fields(body: bytes, named: set[str]) -> dict[str, Any]:
     try:
         fields = json.loads(body)
     except ValueError as error:
-        raise ConfigurationError(f"the request's body is no JSON: {error}") from error
+        raise ConfigurationError(f"the request's body is not JSON: {error}") from error
     if not isinstance(fields, dict) or fields.keys() != named:
         raise ConfigurationError(
-            f"the request's body has not the fields {', '.join(sorted(named))}"
+            f"the request's body must have the fields {', '.join(sorted(named))}"
         )
     return fields
 
@@ -150,7 +150,7 @@ def _said(body: bytes) -> tuple[str, PublishedName]:
     for field, text in fields.items():
         if not isinstance(text, str) or len(text) > _TEXT_CHARACTERS_MAX:
             raise ConfigurationError(
-                f"{field} is no text of at most {_TEXT_CHARACTERS_MAX} characters"
+                f"{field} is not a text of at most {_TEXT_CHARACTERS_MAX} characters"
             )
     publication_id = fields.pop("id")
     if not _ID.fullmatch(publication_id):

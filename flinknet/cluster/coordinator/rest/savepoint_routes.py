@@ -76,7 +76,7 @@ class SavepointRoutes:
         body = await self._read_json(request)
         if body.get("cancel-job"):
             raise ConfigurationError(
-                "a job is not cancelled with a savepoint: have it stop with one "
+                "a job cannot be cancelled with a savepoint: stop it with one "
                 "(POST /v1/jobs/JOB/stop, flink stop)"
             )
         return self._trigger(record, CheckpointKind.SAVEPOINT, body.get("target-directory"), body)
@@ -93,9 +93,9 @@ class SavepointRoutes:
         try:
             fields = json.loads(body or b"{}")
         except ValueError as error:
-            raise ConfigurationError(f"the request's body is no JSON: {error}") from error
+            raise ConfigurationError(f"the request's body is not JSON: {error}") from error
         if not isinstance(fields, dict):
-            raise ConfigurationError("the request's body is no JSON object")
+            raise ConfigurationError("the request's body is not a JSON object")
         return fields
 
     def _trigger(
@@ -109,7 +109,7 @@ class SavepointRoutes:
             raise ConfigurationError(f"the directory is {directory!r}: write a path or a URL")
         chosen = body.get("triggerId")
         if chosen is not None and not (isinstance(chosen, str) and _ID.fullmatch(chosen)):
-            raise ConfigurationError("triggerId is no id: give 32 hexadecimal digits")
+            raise ConfigurationError("triggerId is not an id: give 32 hexadecimal digits")
         try:
             asked = self._coordinator.trigger_savepoint(record, kind, directory or "", chosen)
         except LocalProtocolError as error:
@@ -122,7 +122,7 @@ class SavepointRoutes:
         request_id = request.match_info["request"]
         asked = record.savepoint(request_id)
         if asked is None:
-            raise web.HTTPNotFound(text=printable(f"no savepoint was asked for as {request_id}"))
+            raise web.HTTPNotFound(text=printable(f"no savepoint was requested as {request_id}"))
         wait_ms = min(whole_number(request, "wait_ms"), WAIT_MS_MAX)
         await self._coordinator.wait_for_savepoint(asked, wait_ms / 1000)
         return web.json_response(asked.to_dict())

@@ -96,7 +96,7 @@ class AnsweredRequests:
 
     async def take_answer(self, worker_id: str, request: int, body: bytes) -> None:
         if not self._coordinator.answers.take(worker_id, request, body):
-            raise LateRequestError(f"nobody waits for answer {request}")
+            raise LateRequestError(f"no request waits for answer {request}")
 
     def _named_attempt(self, job_id: str, attempt: int) -> tuple[JobRecord, AttemptRecord]:
         record = self._coordinator.dispatcher.job(job_id)

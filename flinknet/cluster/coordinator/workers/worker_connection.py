@@ -69,7 +69,7 @@ class WorkerConnection:
         except RemoteProtocolError as error:
             log.warning("worker connection closed: %s", error)
         except TimeoutError:
-            log.warning("worker connection closed: it has not said who it is")
+            log.warning("worker connection closed: it did not register")
         finally:
             self._put(None)
             await writer

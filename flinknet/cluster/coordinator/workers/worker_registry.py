@@ -34,7 +34,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
-from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.failure import CauseRank, FailureCause
 from flinknet.cluster.control.hash_seed import SEED_VARIABLE, text_hash
 from flinknet.cluster.control.job_state import AttemptKey
 from flinknet.cluster.control.messages import Register
@@ -75,8 +75,8 @@ TRANSITIONS: Transitions[WorkerState, WorkerEvent] = Transitions(
     }
 )
 
-_GRAVITY = {WorkerState.LOST: Gravity.SUSPICION, WorkerState.EXPLAINED: Gravity.CAUSE}
-"""The gravity of a loss, by the worker's state after it."""
+_RANK = {WorkerState.LOST: CauseRank.SUSPICION, WorkerState.EXPLAINED: CauseRank.CAUSE}
+"""The rank of a loss, by the worker's state after it."""
 
 
 @dataclass(slots=True)
@@ -211,7 +211,7 @@ class WorkerRegistry:
         check_software(f"worker {message.worker_id}", message.software)
         if message.text_hash != text_hash():
             raise ConfigurationError(
-                f"worker {message.worker_id} hashes text in another way than this cluster, so keys "
+                f"worker {message.worker_id} hashes text differently from this cluster, so keys "
                 "that hash() has a part in would go to the wrong subtasks: start it with the "
                 f"coordinator's cluster.hash_seed (or {SEED_VARIABLE}), with the same kind of "
                 "Python interpreter, and without -E or -I"
@@ -336,12 +336,12 @@ class WorkerRegistry:
                 )
             elif self._stuck_timeout and now - worker.heard_at >= self._stuck_timeout:
                 reason = (
-                    f"user code has held its event loop up for {self._stuck_timeout * 1000:.0f} ms "
+                    f"user code has blocked its event loop for {self._stuck_timeout * 1000:.0f} ms "
                     "(cluster.task_stuck_timeout_ms)"
                 )
             elif self._stuck_timeout and worker.step_s >= self._stuck_timeout:
                 reason = (
-                    f'user code of subtask "{worker.step_of}" has been at one call for '
+                    f'user code of subtask "{worker.step_of}" has been in one call for '
                     f"{worker.step_s * 1000:.0f} ms (cluster.task_stuck_timeout_ms)"
                 )
             else:
@@ -360,11 +360,11 @@ class WorkerRegistry:
         if worker is None or (worker.state, event) not in TRANSITIONS:
             return None
         worker.state = TRANSITIONS[worker.state, event]
-        gravity = _GRAVITY[worker.state]
+        rank = _RANK[worker.state]
         if worker.drains:
             worker.loss = FailureCause.of_drained_worker(worker_id, worker.pid)
         else:
-            worker.loss = FailureCause.of_lost_worker(worker_id, worker.pid, reason, gravity)
+            worker.loss = FailureCause.of_lost_worker(worker_id, worker.pid, reason, rank)
         worker.occupied.clear()
         if worker_id not in self._lost:
             self._lost.append(worker_id)

@@ -119,7 +119,7 @@ async def test_a_job_is_submitted_once_however_often_it_is_asked_for() -> None:
                 path = f"/api/v1/jobs?job_id={'5' * 32}"
                 assert await client._request("POST", path, body) == {"job_id": "5" * 32}
             assert len(served.coordinator.dispatcher.jobs()) == 1
-            with pytest.raises(ConfigurationError, match="'../x' is no job's id"):
+            with pytest.raises(ConfigurationError, match="'../x' is not a job id"):
                 await client._request("POST", "/api/v1/jobs?job_id=../x", body)
 
 

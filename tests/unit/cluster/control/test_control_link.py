@@ -52,7 +52,7 @@ async def test_a_worker_registers_hears_messages_and_makes_requests(
         result = encode_result(SubtaskResult(1, 1, 1, 1, 1, 1, 1, {}, {}), 1024)
         assert await link.upload_results(record.job_id, 0, "worker-0", {(0, 0): result}) == {}
         assert set(record.present.results) == {(0, 0)}
-        with pytest.raises(JobError, match="nobody waits for answer 9"):
+        with pytest.raises(JobError, match="no request waits for answer 9"):
             await link.upload_answer("worker-0", 9, b"")
         coordinator.close("enough")
         while not isinstance(message := await link.receive(), Stop):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.failure import CauseRank, FailureCause
 from flinknet.errors import (
     ConsumerCancelledError,
     JobFailedError,
@@ -48,7 +48,7 @@ def raised(error: BaseException) -> BaseException:
     ids=lambda error: type(error).__name__,
 )
 def test_what_others_broke_is_a_symptom(echo: Exception) -> None:
-    assert caused_by(echo).gravity is Gravity.SYMPTOM
+    assert caused_by(echo).rank is CauseRank.SYMPTOM
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_others_broke_is_a_symptom(echo: Exception) -> None:
     ids=lambda error: type(error).__name__,
 )
 def test_what_a_subtask_did_itself_is_a_cause(origin: BaseException) -> None:
-    assert caused_by(origin).gravity is Gravity.CAUSE
+    assert caused_by(origin).rank is CauseRank.CAUSE
 
 
 def test_the_origin_of_a_group_is_its_first_cause() -> None:
@@ -71,7 +71,7 @@ def test_the_origin_of_a_group_is_its_first_cause() -> None:
     )
     cause = caused_by(group)
     assert (cause.error_type, cause.message) == ("ValueError", "the origin")
-    assert cause.gravity is Gravity.CAUSE
+    assert cause.rank is CauseRank.CAUSE
 
 
 def test_the_description_names_who_where_and_what() -> None:
@@ -93,7 +93,7 @@ def test_an_error_that_names_its_operator_is_not_named_twice() -> None:
 
 def test_a_lost_worker_is_named_with_its_pid_and_end() -> None:
     cause = FailureCause.of_lost_worker("worker-1", 4711, "killed by signal 9 (SIGKILL)")
-    assert cause.gravity is Gravity.CAUSE
+    assert cause.rank is CauseRank.CAUSE
     error = cause.to_error("flights")
     assert type(error) is WorkerLostError
     assert str(error) == (

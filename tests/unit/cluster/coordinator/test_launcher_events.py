@@ -29,7 +29,7 @@ async def test_the_launcher_tells_how_a_worker_ended(served: ServedCoordinator) 
         assert worker.loss is not None
         assert worker.loss.message == how
         launcher.ended()
-        with pytest.raises(AssertionError, match="the launcher says hello"):
+        with pytest.raises(AssertionError, match="unknown event of the launcher: hello"):
             launcher.hear(b'{"event": "hello", "worker_id": "worker-0"}')
 
 

@@ -17,7 +17,7 @@ from flinknet.checkpoint.pending_checkpoint import SubtaskReport
 from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster.control.control_link import ControlLink
 from flinknet.cluster.control.credentials import new_token
-from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.failure import CauseRank, FailureCause
 from flinknet.cluster.control.http_transport import http_link
 from flinknet.cluster.control.messages import (
     AcknowledgeCheckpoint,
@@ -40,8 +40,8 @@ from flinknet.cluster.worker import job_attempt as module
 from flinknet.cluster.worker.job_attempt import (
     TRANSITIONS,
     AttemptState,
+    CheckpointLocations,
     CheckpointMessages,
-    CheckpointPlaces,
     JobAttempt,
 )
 from flinknet.cluster.worker.worker import Worker
@@ -163,7 +163,7 @@ async def test_some_subtasks_are_cancelled_and_the_others_go_on(
     attempt = JobAttempt(job_id, 0, environment=environment, link=link, config=CONFIG)
     living = asyncio.create_task(attempt.live())
     await expect(link, Run)
-    cause = FailureCause(Gravity.CAUSE, "worker-0", 1, "ValueError", "boom")
+    cause = FailureCause(CauseRank.CAUSE, "worker-0", 1, "ValueError", "boom")
     await link.send(Failed(job_id, 0, 1, 0, cause.to_dict()))
     cancel = await expect(link, Cancel)
     assert cancel == Cancel(job_id, 0, [[0, 0], [1, 0]])
@@ -261,7 +261,7 @@ def store(top: Path) -> CheckpointStore:
 
 
 async def test_checkpoints_and_savepoints_go_to_their_own_places(tmp_path: Path) -> None:
-    places = CheckpointPlaces(store(tmp_path / "own"), CHECKPOINTING)
+    places = CheckpointLocations(store(tmp_path / "own"), CHECKPOINTING)
     places.announce(3, store(tmp_path / "saved"))
     places.announce(3, store(tmp_path / "twice"))
     await places.write_part(CheckpointDirectory(False, 2, 0), "p", [(0, LARGE)])
@@ -273,7 +273,7 @@ async def test_checkpoints_and_savepoints_go_to_their_own_places(tmp_path: Path)
 
 
 async def test_a_part_waits_for_the_word(tmp_path: Path) -> None:
-    places = CheckpointPlaces(None, CHECKPOINTING)
+    places = CheckpointLocations(None, CHECKPOINTING)
     writing = asyncio.create_task(places.write_part(SAVEPOINT, "p", [(0, LARGE)]))
     given_up = asyncio.create_task(places.write_part(SAVEPOINT, "q", [(0, LARGE)]))
     await asyncio.sleep(0)
@@ -285,7 +285,7 @@ async def test_a_part_waits_for_the_word(tmp_path: Path) -> None:
 
 
 async def test_the_end_of_a_savepoint_ends_the_waiting() -> None:
-    places = CheckpointPlaces(None, CHECKPOINTING)
+    places = CheckpointLocations(None, CHECKPOINTING)
     writing = asyncio.create_task(places.write_part(SAVEPOINT, "p", [(0, LARGE)]))
     await asyncio.sleep(0)
     places.forget(3)

@@ -158,7 +158,7 @@ class JobRoutes:
         record = named_job(request, self._dispatcher)
         mode = request.query.get("mode", "cancel")
         if mode != "cancel":
-            raise ConfigurationError(f"mode is {mode[:20]!r}: a job can be asked to cancel")
+            raise ConfigurationError(f"mode is {mode[:20]!r}: the only mode is cancel")
         self._coordinator.cancel(record)
         if record.state in (JobState.FINISHED, JobState.FAILED):
             raise web.HTTPConflict(

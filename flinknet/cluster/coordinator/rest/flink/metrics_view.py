@@ -80,7 +80,7 @@ def aggregated_metrics(
     wanted = _AGGREGATES if aggregates is None else aggregates
     unknown = set(wanted) - set(_AGGREGATES)
     if unknown:
-        raise ConfigurationError(f"agg is {sorted(unknown)}: choose of {', '.join(_AGGREGATES)}")
+        raise ConfigurationError(f"agg is {sorted(unknown)}: choose from {', '.join(_AGGREGATES)}")
     return [
         {"id": name}
         | {
@@ -96,7 +96,7 @@ def _is_in(index: int, ranges: str) -> bool:
     for part in ranges.split(","):
         found = _RANGE.fullmatch(part)
         if found is None:
-            raise ConfigurationError(f"subtasks is {ranges[:40]!r}: write indices, 0-3,7")
+            raise ConfigurationError(f"subtasks is {ranges[:40]!r}: write indices such as 0-3,7")
         first = int(found[1])
         if first <= index <= int(found[2] or first):
             return True

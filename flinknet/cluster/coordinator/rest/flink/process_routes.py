@@ -100,7 +100,7 @@ class ProcessRoutes:
         except TimeoutError:
             raise web.HTTPGatewayTimeout(
                 text=f"worker {worker_id} has not answered for {timeout_ms:.0f} ms "
-                "(cluster.coordinator_timeout_ms): its event loop is held up"
+                "(cluster.coordinator_timeout_ms): its event loop is blocked"
             ) from None
         if answer is None:
             raise web.HTTPNotFound(text=f"worker {worker_id} was lost before it answered")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from flinknet.checkpoint.coordinator import Complete, Discard
-from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.failure import CauseRank, FailureCause
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import (
     AcknowledgeCheckpoint,
@@ -125,7 +125,7 @@ class Cluster:
         self, record: JobRecord, worker_id: str = "worker-0", error: str = "ValueError"
     ) -> None:
         """Let the present attempt fail, and every worker release it."""
-        self.say(worker_id, failed(record, worker_id, Gravity.CAUSE, error=error))
+        self.say(worker_id, failed(record, worker_id, CauseRank.CAUSE, error=error))
         for worker_id in record.execution.workers:
             self.say(worker_id, Released(record.job_id, record.present.number))
         assert record.execution.state is JobState.FAILED
@@ -158,7 +158,7 @@ class Cluster:
 def failed(
     record: JobRecord,
     worker_id: str,
-    gravity: Gravity,
+    rank: CauseRank,
     message: str = "boom",
     error: str = "ValueError",
 ) -> Failed:
@@ -167,7 +167,7 @@ def failed(
         for subtask in record.execution.subtask_states()
         if record.execution.worker_of(subtask) == worker_id
     )
-    cause = FailureCause(gravity, worker_id, 100, error, message, "Map (1/1)")
+    cause = FailureCause(rank, worker_id, 100, error, message, "Map (1/1)")
     return Failed(record.job_id, record.present.number, vertex, index, cause.to_dict())
 
 
@@ -187,7 +187,7 @@ class Checkpointed(Cluster):
         self.sought += 1
 
     def found(self, record: JobRecord, found: RestorePoint | str) -> None:
-        """Give the keeper's answer: the checkpoint for the next attempt, or the failure of the
+        """Give the completer's answer: the checkpoint for the next attempt, or the failure of the
         search."""
         point, failure = (None, found) if isinstance(found, str) else (found, None)
         self.dispatcher.checkpoint_found(record, point, failure, self.now)
@@ -202,7 +202,7 @@ class Checkpointed(Cluster):
         return record
 
     def failed_after_checkpoint(self) -> JobRecord:
-        """Return a job that has failed after its first checkpoint, which the keeper is looking
+        """Return a job that has failed after its first checkpoint, which the completer is looking
         for."""
         record = self.running()
         self.pass_time(10.0)
@@ -226,7 +226,7 @@ class Checkpointed(Cluster):
             )
 
     def complete(self, record: JobRecord, checkpoint_id: int) -> None:
-        """Let all subtasks acknowledge a checkpoint, and the keeper keep it."""
+        """Let all subtasks acknowledge a checkpoint, and the completer complete it."""
         self.acknowledge(record, checkpoint_id)
         (_, order) = self.orders.pop()
         assert isinstance(order, Complete)
@@ -250,7 +250,7 @@ class Parted(Checkpointed):
     def right(self, record: JobRecord, number: int) -> None:
         """Let a subtask of the right pipeline fail under an attempt number, and all its subtasks be
         released."""
-        cause = FailureCause(Gravity.CAUSE, "worker-0", 100, "ValueError", "boom", "right (1/2)")
+        cause = FailureCause(CauseRank.CAUSE, "worker-0", 100, "ValueError", "boom", "right (1/2)")
         self.say("worker-0", Failed(record.job_id, number, 3, 0, cause.to_dict()))
         cancels = [one for one in self.sent if isinstance(one[1], Cancel)]
         self.sent.clear()

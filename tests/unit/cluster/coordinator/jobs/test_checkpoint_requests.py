@@ -6,7 +6,7 @@ import pytest
 
 from flinknet.checkpoint.coordinator import Complete, Discard
 from flinknet.checkpoint.failure_reason import CheckpointFailure, CheckpointFailureReason
-from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.failure import CauseRank, FailureCause
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import (
     AcknowledgeCheckpoint,
@@ -53,7 +53,7 @@ def test_a_job_that_fails_after_the_savepoint_it_ends_with_continues_from_that(
     checkpointed.complete(record, 1)
     told = [one for one in checkpointed.sent if isinstance(one[1], CompleteCheckpoint)]
     assert told == [(one, CompleteCheckpoint(record.job_id, 0, 1, True)) for one in WORKERS]
-    checkpointed.say("worker-0", failed(record, "worker-0", Gravity.CAUSE))
+    checkpointed.say("worker-0", failed(record, "worker-0", CauseRank.CAUSE))
     for worker_id in WORKERS:
         checkpointed.say(worker_id, Released(record.job_id, 0))
     assert checkpointed.sought == 0, "it is none of its checkpoints"
@@ -71,7 +71,7 @@ def test_a_job_that_fails_after_the_savepoint_it_ends_with_continues_from_that(
 def test_late_answers_about_checkpoints_change_nothing(checkpointed: Checkpointed) -> None:
     record = checkpointed.running()
     checkpointed.pass_time(10.0)
-    checkpointed.say("worker-0", failed(record, "worker-0", Gravity.CAUSE))
+    checkpointed.say("worker-0", failed(record, "worker-0", CauseRank.CAUSE))
     for worker_id in WORKERS:
         checkpointed.say(worker_id, Released(record.job_id, 0))
     checkpointed.open(record)
@@ -93,7 +93,7 @@ def test_a_checkpoint_that_is_kept_after_its_attempt_has_ended_is_discarded(
     checkpointed.pass_time(10.0)
     checkpointed.acknowledge(record, 1)
     attempt = record.present
-    checkpointed.say("worker-0", failed(record, "worker-0", Gravity.CAUSE))
+    checkpointed.say("worker-0", failed(record, "worker-0", CauseRank.CAUSE))
     checkpointed.orders.clear()
     checkpointed.sent.clear()
     checkpointed.dispatcher.checkpoint_kept(record, attempt, 1, None, checkpointed.now)
@@ -117,7 +117,7 @@ def test_a_checkpoint_that_cannot_be_kept_has_failed(checkpointed: Checkpointed)
 
 def failed_key(record: JobRecord, subtask: SubtaskKey) -> Failed:
     worker_id = record.execution.worker_of(subtask)
-    cause = FailureCause(Gravity.CAUSE, worker_id, 100, "ValueError", "boom", "Map (1/1)")
+    cause = FailureCause(CauseRank.CAUSE, worker_id, 100, "ValueError", "boom", "Map (1/1)")
     return Failed(record.job_id, record.present.number, *subtask, cause.to_dict())
 
 

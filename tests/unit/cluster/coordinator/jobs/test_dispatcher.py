@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgpack
 import pytest
 
-from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.failure import CauseRank, FailureCause
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import (
     Cancel,
@@ -72,7 +72,7 @@ def test_two_jobs_share_the_cluster(cluster: Cluster) -> None:
 def test_a_killed_worker_fails_the_job_with_its_exit_status(cluster: Cluster) -> None:
     """The echo comes first, then the closed connection, then the launcher's report."""
     record = cluster.running()
-    cluster.say("worker-0", failed(record, "worker-0", Gravity.SYMPTOM, "connection lost"))
+    cluster.say("worker-0", failed(record, "worker-0", CauseRank.SYMPTOM, "connection lost"))
     cluster.dispatcher.connection_closed("worker-1", cluster.now)
     assert cluster.sent == []
     cluster.dispatcher.worker_exited("worker-1", "killed by signal 9 (SIGKILL)", cluster.now)
@@ -94,7 +94,7 @@ def test_a_lost_worker_does_not_touch_jobs_elsewhere(cluster: Cluster) -> None:
 
 def test_a_symptom_becomes_the_cause_when_nothing_better_comes(cluster: Cluster) -> None:
     record = cluster.running()
-    cluster.say("worker-0", failed(record, "worker-0", Gravity.SYMPTOM, "connection lost"))
+    cluster.say("worker-0", failed(record, "worker-0", CauseRank.SYMPTOM, "connection lost"))
     cluster.pass_time(0.9)
     assert cluster.sent == []
     cluster.pass_time(1.0)
@@ -152,7 +152,7 @@ def test_collected_records_of_a_failed_job_are_dropped(cluster: Cluster) -> None
     result = {**RESULT, "collected": bytes(100)}
     cluster.dispatcher.take_result(record, record.present, (1, 1), result, cluster.now)
     assert record.present.collected_bytes == 100
-    cluster.say("worker-0", failed(record, "worker-0", Gravity.CAUSE))
+    cluster.say("worker-0", failed(record, "worker-0", CauseRank.CAUSE))
     for worker_id in WORKERS:
         cluster.say(worker_id, Released(record.job_id, 0))
     assert record.execution.state is JobState.FAILED

@@ -37,7 +37,7 @@ def test_one_that_wakes_up_hears_it_and_says_who_has_it(tmp_path: Path) -> None:
     first.check()
     assert not heard
     Epoch.take(tmp_path)
-    with pytest.raises(CoordinatorSupersededError, match=r"of epoch 1, .*by one of epoch 2") as why:
+    with pytest.raises(CoordinatorSupersededError, match="of epoch 1, .*of epoch 2;") as why:
         first.check()
     assert heard == [why.value]
 
@@ -124,5 +124,5 @@ def test_what_a_worker_says(
     if rules:
         epoch.hear(state_id, number)
     else:
-        with pytest.raises(CoordinatorSupersededError, match="has served one of epoch 3"):
+        with pytest.raises(CoordinatorSupersededError, match="has served .* epoch 3"):
             epoch.hear(state_id, number)

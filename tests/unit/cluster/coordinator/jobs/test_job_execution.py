@@ -9,7 +9,7 @@ from itertools import permutations
 import pytest
 
 from flinknet.cluster.control import subtask_state
-from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.failure import CauseRank, FailureCause
 from flinknet.cluster.control.job_state import TRANSITIONS, JobEvent, JobState
 from flinknet.cluster.control.messages import Cancel, Deploy, Run, Settle
 from flinknet.cluster.control.subtask_state import SubtaskEvent, SubtaskState
@@ -23,10 +23,10 @@ SOURCE, SINK, OTHER_SOURCE, OTHER_SINK = (0, 0), (1, 0), (0, 1), (1, 1)
 
 REGIONS = [PipelinedRegion("0-0", frozenset({SOURCE, SINK, OTHER_SOURCE, OTHER_SINK}), frozenset())]
 
-SYMPTOM = FailureCause(Gravity.SYMPTOM, "worker-0", 100, "RemoteTransportError", "gone", "Sink")
-SUSPICION = FailureCause.of_lost_worker("worker-1", 101, "closed", Gravity.SUSPICION)
+SYMPTOM = FailureCause(CauseRank.SYMPTOM, "worker-0", 100, "RemoteTransportError", "gone", "Sink")
+SUSPICION = FailureCause.of_lost_worker("worker-1", 101, "closed", CauseRank.SUSPICION)
 LOSS = FailureCause.of_lost_worker("worker-1", 101, "killed by signal 9 (SIGKILL)")
-ERROR = FailureCause(Gravity.CAUSE, "worker-0", 100, "ValueError", "boom", "Source")
+ERROR = FailureCause(CauseRank.CAUSE, "worker-0", 100, "ValueError", "boom", "Source")
 
 
 def new_execution(commit_timeout_s: float | None = None) -> JobExecution:
@@ -178,7 +178,7 @@ def test_a_job_that_waits_for_its_cause_is_ending(running: JobExecution) -> None
 
 
 COMMIT_TIMEOUT = 60.0
-COMMIT_FAILED = FailureCause(Gravity.CAUSE, "worker-0", 100, "JobFailedError", "no space left")
+COMMIT_FAILED = FailureCause(CauseRank.CAUSE, "worker-0", 100, "JobFailedError", "no space left")
 
 
 @pytest.fixture
@@ -394,7 +394,9 @@ def test_a_worker_that_cannot_open_fails_the_job() -> None:
 
 
 def test_dropping_subtasks_unasked_breaks_the_protocol(running: JobExecution) -> None:
-    with pytest.raises(RemoteProtocolError, match="worker-1 dropped subtasks nobody cancelled"):
+    with pytest.raises(
+        RemoteProtocolError, match="worker-1 released subtasks that were not cancelled"
+    ):
         running.released("worker-1", 0, [], now=1.0)
     running.worker_lost(SUSPICION, now=1.0)
     running.tick(1.0 + GRACE)
@@ -741,5 +743,5 @@ def test_a_cancelled_job_does_not_wait_for_a_restart() -> None:
 def test_a_worker_may_not_drop_what_goes_on() -> None:
     execution = parted(SPREAD)
     execution.failed(SINK, ERROR, now=1.0)
-    with pytest.raises(RemoteProtocolError, match="dropped subtasks nobody cancelled"):
+    with pytest.raises(RemoteProtocolError, match="released subtasks that were not cancelled"):
         execution.released("worker-0", 0, [], now=1.1)

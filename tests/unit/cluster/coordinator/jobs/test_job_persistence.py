@@ -46,7 +46,7 @@ def test_an_attempt_whose_number_is_not_saved_does_not_run() -> None:
     record = states.cluster.submit()
     assert record.state is JobState.FAILING
     assert record.execution.cause is not None
-    assert "attempt 0 begins: the disk is full" in record.execution.cause.message
+    assert "the start of attempt 0: the disk is full" in record.execution.cause.message
     assert not any(isinstance(message, Deploy) for _, message in states.cluster.sent)
     assert all(isinstance(message, Cancel) for _, message in states.cluster.sent)
 

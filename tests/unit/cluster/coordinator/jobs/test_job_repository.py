@@ -259,7 +259,7 @@ def test_without_checkpoints_the_strategy_must_allow_it(
     cause = life.job().execution.cause
     assert cause is not None
     assert cause.describe().startswith("the coordinator (pid ")
-    assert "was lost while the job ran, which has no checkpoints to go on from" in cause.message
+    assert "was lost while the job ran, which has no checkpoints to continue from" in cause.message
 
 
 def test_restarts_are_counted_on(first: Life, lives: list[Life], tmp_path: Path) -> None:
@@ -449,7 +449,7 @@ def test_no_worker_hears_of_an_attempt_that_is_not_written_down(
     first.release(record)
     assert record.state is JobState.FAILED
     assert record.execution.cause is not None
-    assert "cannot write down that attempt 0 begins" in record.execution.cause.message
+    assert "cannot store the start of attempt 0" in record.execution.cause.message
 
 
 def test_a_job_that_makes_no_sense_is_left_alone(

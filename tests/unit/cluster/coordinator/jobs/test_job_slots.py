@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flinknet.cluster.control.failure import Gravity
+from flinknet.cluster.control.failure import CauseRank
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import (
     Register,
@@ -106,7 +106,7 @@ def test_a_worker_that_has_not_let_go_of_an_attempt_keeps_its_slots_during_the_n
     retrying: Cluster,
 ) -> None:
     record = retrying.running()
-    retrying.say("worker-0", failed(record, "worker-0", Gravity.CAUSE))
+    retrying.say("worker-0", failed(record, "worker-0", CauseRank.CAUSE))
     retrying.say("worker-0", Released(record.job_id, 0))
     retrying.pass_time(5.0)
     assert record.execution.holders == ("worker-1",)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flinknet.checkpoint.coordinator import Discard
-from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.failure import CauseRank, FailureCause
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import (
     Cancel,
@@ -104,7 +104,7 @@ def test_only_so_many_jobs_wait(cluster: Cluster) -> None:
     cluster.running(parallelism=4)
     for _ in range(CONFIG.jobs_waiting_max):
         cluster.submit(parallelism=1, waits_s=60.0)
-    with pytest.raises(InsufficientSlotsError, match="2 jobs do already"):
+    with pytest.raises(InsufficientSlotsError, match="2 jobs wait already"):
         cluster.submit(parallelism=1, waits_s=60.0)
 
 
@@ -287,7 +287,7 @@ def test_an_attempt_continues_from_what_was_found(
     checkpointed.open(record)
     checkpointed.found(record, RestorePoint("late"))
     assert record.latest_checkpoint == point
-    checkpointed.say("worker-0", failed(record, "worker-0", Gravity.CAUSE))
+    checkpointed.say("worker-0", failed(record, "worker-0", CauseRank.CAUSE))
     for worker_id in WORKERS:
         checkpointed.say(worker_id, Released(record.job_id, 1))
     assert checkpointed.sought == (2 if point.directory else 1), "the start need not be found"
@@ -326,8 +326,10 @@ def test_a_job_that_goes_back_has_no_newer_checkpoint_from_then_on(
     checkpointed.found(record, RestorePoint("checkpoint-1-attempt-0"))
     assert record.present.restored_from == "checkpoint-1-attempt-0"
     (warning,) = caplog.messages
-    assert "goes on from checkpoint-1-attempt-0, although it had completed checkpoint 2" in warning
-    assert ("comes again" in warning) is allowed
+    assert (
+        "continues from checkpoint-1-attempt-0, although it had completed checkpoint 2" in warning
+    )
+    assert ("repeats its output" in warning) is allowed
     assert [record.completed.is_passed_over(number) for number in (1, 2, 3)] == [False, True, False]
     checkpointed.open(record)
     checkpointed.fail(record)
@@ -349,7 +351,7 @@ def test_a_job_without_any_of_its_checkpoints_does_not_begin_at_its_start(
     checkpointed.dispatcher.checkpoint_found(record, None, None, checkpointed.now, "it is empty")
     cause = record.execution.cause
     assert cause is not None
-    assert "had completed checkpoint 2 and cannot go on without it" in cause.message
+    assert "had completed checkpoint 2 and cannot continue without it" in cause.message
     assert "it is empty" in cause.message
     for worker_id in WORKERS:
         checkpointed.say(worker_id, Released(record.job_id, 1))
@@ -388,7 +390,7 @@ def test_all_files_are_read_after_one_was_damaged(checkpointed: Checkpointed, er
 
 def test_damage_where_nothing_is_restored_is_a_failure(checkpointed: Checkpointed) -> None:
     record = checkpointed.running()
-    corrupted = failed(record, "worker-0", Gravity.CAUSE, error="CheckpointCorruptedError")
+    corrupted = failed(record, "worker-0", CauseRank.CAUSE, error="CheckpointCorruptedError")
     checkpointed.say("worker-0", corrupted)
     for worker_id in WORKERS:
         checkpointed.say(worker_id, Released(record.job_id, 0))
@@ -607,7 +609,7 @@ def test_all_of_an_attempt_fails_while_the_checkpoint_of_a_part_is_sought(
     cluster.complete(record, 1)
     cluster.right(record, 0)
     assert cluster.sought == 1
-    left = FailureCause(Gravity.CAUSE, "worker-0", 100, "ValueError", "left, too", "left (1/2)")
+    left = FailureCause(CauseRank.CAUSE, "worker-0", 100, "ValueError", "left, too", "left (1/2)")
     cluster.say("worker-0", Failed(record.job_id, 0, 0, 0, left.to_dict()))
     assert record.execution.state is JobState.FAILING
     if is_answered == "before it is released":

@@ -112,15 +112,15 @@ def test_a_foreign_file_is_refused(
     (tmp_path / "state" / "jobs" / OTHER / "state").write_bytes(b"flinkchk" + bytes(40))
     with caplog.at_level(logging.ERROR):
         assert store.load() == []
-    assert "notes is no job's directory: it is left alone" in caplog.text
-    assert f"{job}/submission holds no job" in caplog.text
+    assert "notes is not the directory of a job: it is left unchanged" in caplog.text
+    assert f"{job}/submission contains no job" in caplog.text
     assert "it does not begin with b'flinkjob'" in caplog.text
     assert (tmp_path / "state" / "jobs" / "notes").exists()
 
 
 def test_two_coordinators_do_not_share_a_directory(tmp_path: Path) -> None:
     store = JobStore(tmp_path)
-    with pytest.raises(ConfigurationError, match="another coordinator is at work in "):
+    with pytest.raises(ConfigurationError, match="another coordinator uses "):
         JobStore(tmp_path)
     store.close()
     JobStore(tmp_path).close()

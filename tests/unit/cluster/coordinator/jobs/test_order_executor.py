@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flinknet.checkpoint.coordinator import Discard
-from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.failure import CauseRank, FailureCause
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import (
     AbortCheckpoint,
@@ -53,7 +53,7 @@ def test_the_next_attempt_goes_on_from_the_last_checkpoint(checkpointed: Checkpo
     checkpointed.complete(record, 1)
     checkpointed.pass_time(20.0)
     checkpointed.sent.clear()
-    checkpointed.say("worker-0", failed(record, "worker-0", Gravity.CAUSE))
+    checkpointed.say("worker-0", failed(record, "worker-0", CauseRank.CAUSE))
     aborts = [one for one in checkpointed.sent if isinstance(one[1], AbortCheckpoint)]
     assert aborts == [(one, AbortCheckpoint(record.job_id, 0, 2)) for one in WORKERS]
     assert checkpointed.orders == [(0, Discard(2))]
@@ -127,7 +127,7 @@ def work_of_ending(parallelism: int, how: str) -> int:
     if how == "finish last first":
         subtasks.reverse()
     result = {**RESULT, "collected": b"."}
-    cause = FailureCause(Gravity.CAUSE, "worker-0", 100, "ValueError", "boom").to_dict()
+    cause = FailureCause(CauseRank.CAUSE, "worker-0", 100, "ValueError", "boom").to_dict()
     with counted_work() as work:
         if how.startswith("await"):
             for subtask in sinks:

@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.cluster.coordinator.checkpoints import checkpoint_keeper
-from flinknet.cluster.coordinator.jobs import dispatcher, recovery
+from flinknet.cluster.coordinator.checkpoints import checkpoint_completer
+from flinknet.cluster.coordinator.jobs import (
+    checkpoint_requests,
+    dispatcher,
+    job_starts,
+    order_executor,
+    recovery,
+)
 from flinknet.cluster.coordinator.jobs.recovery import (
     TRANSITIONS,
     Answer,
@@ -177,7 +183,11 @@ def test_a_client_may_end_the_job() -> None:
     assert (one.ended_at, one.is_cancelled) == (4.0, True)
 
 
-@pytest.mark.parametrize("module", [dispatcher, checkpoint_keeper], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "module",
+    [dispatcher, job_starts, order_executor, checkpoint_requests, checkpoint_completer],
+    ids=lambda one: one.__name__,
+)
 def test_who_drives_a_job_writes_no_attribute_of_its_record(module: object) -> None:
     source = Path(str(getattr(module, "__file__"))).read_text()  # noqa: B009
     assert list(written_of_records(ast.parse(source))) == []

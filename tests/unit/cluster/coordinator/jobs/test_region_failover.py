@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.failure import CauseRank, FailureCause
 from flinknet.cluster.coordinator.jobs.pipelined_region import PipelinedRegion
 from flinknet.cluster.coordinator.jobs.region_failover import RegionFailover
 
-CAUSE = FailureCause(Gravity.CAUSE, "worker-0", 100, "ValueError", "boom", "Source")
+CAUSE = FailureCause(CauseRank.CAUSE, "worker-0", 100, "ValueError", "boom", "Source")
 A, B, C = frozenset({"0-0"}), frozenset({"0-1"}), frozenset({"0-2"})
 
 

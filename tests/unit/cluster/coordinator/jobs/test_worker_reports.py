@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.failure import CauseRank, FailureCause
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.messages import (
     Failed,
@@ -81,7 +81,7 @@ def test_a_worker_reports_its_own_subtasks_only(cluster: Cluster) -> None:
     record = cluster.running()
     owner = record.execution.worker_of((0, 0))
     (other,) = set(WORKERS) - {owner}
-    cause = FailureCause(Gravity.CAUSE, other, 101, "ValueError", "boom").to_dict()
+    cause = FailureCause(CauseRank.CAUSE, other, 101, "ValueError", "boom").to_dict()
     with pytest.raises(RemoteProtocolError, match="does not run subtask"):
         cluster.say(other, Failed(record.job_id, 0, 0, 0, cause))
 
@@ -91,7 +91,7 @@ def test_late_messages_of_an_earlier_attempt_change_nothing(
     retrying: Cluster, worker_id: str
 ) -> None:
     record = retrying.running()
-    late_failure = failed(record, worker_id, Gravity.CAUSE, "late")
+    late_failure = failed(record, worker_id, CauseRank.CAUSE, "late")
     retrying.fail(record)
     earlier, now = record.present, retrying.now
     retrying.dispatcher.starts.begin_attempt(record, now)
@@ -128,6 +128,6 @@ def test_what_a_part_has_made_before_it_begins_again_does_not_count(
     assert (2, 0) not in record.present.counters, "a late word of the part before"
     cluster.say("worker-0", Progress(record.job_id, 1, [[2, 0, *row[2:]]]))
     assert (2, 0) in record.present.counters
-    late = FailureCause(Gravity.CAUSE, "worker-0", 100, "ValueError", "late", "right (1/2)")
+    late = FailureCause(CauseRank.CAUSE, "worker-0", 100, "ValueError", "late", "right (1/2)")
     cluster.say("worker-0", Failed(record.job_id, 0, 3, 0, late.to_dict()))
     assert record.state is JobState.RUNNING

@@ -102,7 +102,7 @@ async def test_a_worker_that_is_lost_or_tells_nonsense_has_seen_nothing(
 ) -> None:
     await sampling.answer(b"nonsense")
     assert sampling.stacks() == {}
-    assert "what worker worker-0 has told are no stacks" in caplog.text
+    assert "worker worker-0 sent malformed stacks" in caplog.text
     again = sampling.store.sample(sampling.record, sampling.vertex)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -117,7 +117,7 @@ async def test_a_worker_that_is_mute_is_given_up(caplog: pytest.LogCaptureFixtur
     )
     sampling = Sampling(patience)
     await sampling.store.sample(sampling.record, sampling.vertex)
-    assert "worker worker-0 has told no stacks within" in caplog.text
+    assert "worker worker-0 sent no stacks within" in caplog.text
 
 
 async def test_what_is_under_way_ends_with_the_store(sampling: Sampling) -> None:

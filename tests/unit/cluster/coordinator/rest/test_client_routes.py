@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from flinknet.cluster.control.control_link import ControlLink
-from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.failure import CauseRank, FailureCause
 from flinknet.cluster.control.messages import (
     Cancel,
     Deploy,
@@ -129,7 +129,7 @@ async def test_a_failed_subtask_is_what_the_client_gets(served: ServedCoordinato
         await expect(link, Deploy)
         await link.send(Opened(job_id, 0))
         await expect(link, Run)
-        cause = FailureCause(Gravity.CAUSE, "worker-0", 4711, "ValueError", "boom", "Map (1/1)")
+        cause = FailureCause(CauseRank.CAUSE, "worker-0", 4711, "ValueError", "boom", "Map (1/1)")
         await link.send(Failed(job_id, 0, 0, 0, cause.to_dict()))
         await expect(link, Cancel)
         await link.send(Released(job_id, 0))

@@ -68,11 +68,11 @@ async def test_a_coordinator_that_ends_ends_what_holds_names() -> None:
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({}, "has not the fields address, id, job"),
+        ({}, "must have the fields address, id, job"),
         ({**FIELDS, "id": "1"}, "32 hexadecimal digits"),
         ({**FIELDS, "address": "here"}, "is not an address"),
-        ({**FIELDS, "name": "n" * 1001}, "name is no text of at most 1000"),
-        ({**FIELDS, "name": 1}, "name is no text"),
+        ({**FIELDS, "name": "n" * 1001}, "name is not a text of at most 1000"),
+        ({**FIELDS, "name": 1}, "name is not a text"),
     ],
 )
 async def test_what_is_not_well_said_is_refused(fields: dict[str, Any], why: str) -> None:
@@ -86,7 +86,7 @@ async def test_what_is_not_well_said_is_refused(fields: dict[str, Any], why: str
             assert answer.status == 400
             assert why in (await answer.json())["error"]["message"]
         async with session.post("/api/v1/names", data=b"{") as answer:
-            assert "is no JSON" in (await answer.json())["error"]["message"]
+            assert "is not JSON" in (await answer.json())["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -59,12 +59,12 @@ async def test_what_cannot_be_asked_for_is_refused() -> None:
         url = f"http://{cluster.served.address}"
         async with aiohttp.ClientSession(url, headers=headers) as session:
             for body, why in (
-                (b"{", "is no JSON"),
-                (b"[]", "is no JSON object"),
+                (b"{", "is not JSON"),
+                (b"[]", "is not a JSON object"),
                 (b'{"target-directory": 1}', "write a path or a URL"),
-                (b'{"cancel-job": true}', "have it stop with one"),
+                (b'{"cancel-job": true}', "stop it with one"),
                 (b'{"triggerId": "4711"}', "give 32 hexadecimal digits"),
-                (b"", "has no place for a savepoint"),
+                (b"", "has no directory for a savepoint"),
             ):
                 async with session.post(path, data=body) as response:
                     assert response.status == 400

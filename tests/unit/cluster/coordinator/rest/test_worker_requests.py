@@ -64,5 +64,5 @@ async def test_late_requests_are_refused(coordinator: Coordinator) -> None:
         await requests.committables("x", 0)
     with pytest.raises(LateRequestError, match="is at another attempt"):
         await requests.deployment(record.job_id, 1, "worker-0")
-    with pytest.raises(LateRequestError, match="nobody waits for answer 7"):
+    with pytest.raises(LateRequestError, match="no request waits for answer 7"):
         await requests.take_answer("worker-0", 7, b"")

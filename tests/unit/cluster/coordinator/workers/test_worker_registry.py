@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.failure import CauseRank, FailureCause
 from flinknet.cluster.control.messages import Register
 from flinknet.cluster.coordinator.workers import worker_registry as module
 from flinknet.cluster.coordinator.workers.worker_registry import (
@@ -162,7 +162,7 @@ def test_a_silent_worker_is_lost_after_the_timeout(registry: WorkerRegistry) -> 
     assert worker.state is WorkerState.EXPLAINED
     assert worker.is_lost
     assert worker.loss is not None
-    assert worker.loss.gravity is Gravity.CAUSE
+    assert worker.loss.rank is CauseRank.CAUSE
     assert "no sign of life for 10000 ms" in worker.loss.message
     assert "cluster.heartbeat_timeout_ms" in worker.loss.message
     assert [worker.worker_id for worker in registry.registered()] == ["worker-0"]
@@ -200,7 +200,7 @@ def test_a_worker_that_user_code_holds_up_lives(registry: WorkerRegistry) -> Non
 @pytest.mark.parametrize("stuck_timeout_s", [3 * TIMEOUT])
 def test_the_user_may_limit_how_long_code_holds_a_worker_up(registry: WorkerRegistry) -> None:
     (lost,) = beats_alone(registry, 4 * TIMEOUT)
-    assert "held its event loop up for 30000 ms (cluster.task_stuck_timeout_ms)" in lost
+    assert "blocked its event loop for 30000 ms (cluster.task_stuck_timeout_ms)" in lost
     assert registry.get("worker-0") in registry.registered()
 
 
@@ -214,7 +214,7 @@ def test_the_user_may_limit_how_long_one_call_takes(
     registry.is_at_step("worker-1", "Map (1/1)", 3 * TIMEOUT)
     lost = [cause.message for cause in registry.tick(0.0)]
     expected = (
-        'subtask "Map (1/1)" has been at one call for 30000 ms (cluster.task_stuck_timeout_ms)'
+        'subtask "Map (1/1)" has been in one call for 30000 ms (cluster.task_stuck_timeout_ms)'
     )
     assert lost == ([f"user code of {expected}"] if stuck_timeout_s else [])
 
@@ -232,10 +232,10 @@ def test_a_closed_connection_is_a_suspicion_that_the_exit_status_explains(
 ) -> None:
     suspicion = registry.connection_closed("worker-1")
     assert suspicion is not None
-    assert suspicion.gravity is Gravity.SUSPICION
+    assert suspicion.rank is CauseRank.SUSPICION
     cause = registry.exited("worker-1", "killed by signal 9 (SIGKILL)")
     assert cause is not None
-    assert cause.gravity is Gravity.CAUSE
+    assert cause.rank is CauseRank.CAUSE
     assert cause.describe() == ("worker worker-1 (pid 101) was lost: killed by signal 9 (SIGKILL)")
     assert registry.exited("worker-1", "exited with status 0") is None
 

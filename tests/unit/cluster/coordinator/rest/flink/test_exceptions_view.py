@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flinknet.cluster.control.failure import FailureCause, Gravity
+from flinknet.cluster.control.failure import CauseRank, FailureCause
 from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.cluster.coordinator.jobs.region_failover import RegionFailure
@@ -12,7 +12,7 @@ from flinknet.cluster.coordinator.rest.flink.exceptions_view import job_exceptio
 from tests.unit.cluster.coordinator.rest.flink.jobs import ms, open_all, release, submitted
 
 CAUSE = FailureCause(
-    gravity=Gravity.CAUSE,
+    rank=CauseRank.CAUSE,
     worker_id="worker-0",
     pid=1,
     error_type="ValueError",

@@ -54,7 +54,7 @@ from flinknet.errors import (
 from flinknet.graph.exchanges import exchanges_of
 from flinknet.version import __version__
 
-__all__ = ["CheckpointKeeper", "OnFound", "OnKept"]
+__all__ = ["CheckpointCompleter", "OnFound", "OnKept"]
 
 log = logging.getLogger("flinknet.coordinator")
 
@@ -66,7 +66,7 @@ OnFound = Callable[[JobRecord, RestorePoint | None, str | None, str], None]
 later checkpoints. If neither a checkpoint nor a reason is given, there is no such checkpoint."""
 
 
-class CheckpointKeeper:
+class CheckpointCompleter:
     """The executor of checkpoint orders; ``close`` must be awaited in the end."""
 
     def __init__(
@@ -103,8 +103,8 @@ class CheckpointKeeper:
         own = (settings and settings.directory) or self._config.directory
         if not (directory or own):
             raise ConfigurationError(
-                f'job "{record.submission.name}" has no place for a savepoint: name a directory or '
-                "a URL"
+                f'job "{record.submission.name}" has no directory for a savepoint: name a '
+                "directory or a URL"
             )
         return open_storage(directory or own, self._config).location
 
@@ -143,7 +143,7 @@ class CheckpointKeeper:
             try:
                 await last.remove_journal()
             except Exception as error:
-                log.warning("the journal of an ended job stays: %s", _explain(error))
+                log.warning("could not remove the journal of an ended job: %s", _explain(error))
 
     def forget(self, job_id: str) -> None:
         """Forget a job that has ended, once all orders for it have been carried out."""
@@ -212,7 +212,7 @@ class CheckpointKeeper:
         path = elsewhere.path(metadata.directory, METADATA)
         file = encode_metadata(metadata, self._config.metadata_bytes_max)
         if not await elsewhere.storage.create(path, file):
-            raise CheckpointStorageError(f"{elsewhere.storage.location}/{path} is there already")
+            raise CheckpointStorageError(f"{elsewhere.storage.location}/{path} exists already")
 
     async def _discard(self, record: JobRecord, attempt: AttemptRecord, checkpoint_id: int) -> None:
         is_savepoint = checkpoint_id in record.savepoints
@@ -312,14 +312,16 @@ async def _remove_leftovers(claimed: FencedStore) -> None:
     try:
         await claimed.remove_leftovers()
     except Exception as error:
-        log.warning("what earlier attempts left incomplete stays for now: %s", _explain(error))
+        log.warning(
+            "could not remove incomplete checkpoints of earlier attempts: %s", _explain(error)
+        )
 
 
 async def _remove_all_but(number: int, claimed: FencedStore) -> None:
     try:
         await claimed.remove_all_but(number)
     except Exception as error:
-        log.warning("old checkpoints stay for now: %s", _explain(error))
+        log.warning("could not remove old checkpoints: %s", _explain(error))
 
 
 def _tell_of_failure(record: JobRecord, checkpoint_id: int) -> None:

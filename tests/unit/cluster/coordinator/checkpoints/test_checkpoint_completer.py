@@ -22,7 +22,7 @@ from flinknet.checkpoint.store import CheckpointStore
 from flinknet.cluster.control.failure import FailureCause
 from flinknet.cluster.control.job_state import JobState
 from flinknet.cluster.control.submission import Submission
-from flinknet.cluster.coordinator.checkpoints.checkpoint_keeper import CheckpointKeeper
+from flinknet.cluster.coordinator.checkpoints.checkpoint_completer import CheckpointCompleter
 from flinknet.cluster.coordinator.jobs.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.cluster.coordinator.jobs.placement import Placement
@@ -129,7 +129,7 @@ def worker() -> WorkerRecord:
 async def sought(
     directory: Path, *, has_completed: bool = True, doubted: bool = True
 ) -> RestorePoint | str | None:
-    """Return a keeper's answer about the checkpoints of the graph's job."""
+    """Return a completer's answer about the checkpoints of the graph's job."""
     record = job(directory)
     record.begin_attempt([worker()], 0.0)
     if has_completed:
@@ -145,9 +145,9 @@ async def sought(
         record.take_found(found, failure, 0.0, damage)
         answers.append(record.recovery.answer.failure or record.latest_checkpoint)
 
-    keeper = CheckpointKeeper(CheckpointingConfig(), ignore, take)
-    keeper.seek(record)
-    await keeper.close()
+    completer = CheckpointCompleter(CheckpointingConfig(), ignore, take)
+    completer.seek(record)
+    await completer.close()
     (answer,) = answers
     return answer
 
@@ -195,7 +195,7 @@ async def test_one_that_is_damaged_is_passed_over(
     change(first / file, how)
     answer = await sought(tmp_path)
     assert isinstance(answer, str)
-    assert answer.startswith("the job had completed checkpoint 2 and cannot go on without")
+    assert answer.startswith("the job had completed checkpoint 2 and cannot continue without")
     assert f"{tmp_path}/job-1 has no checkpoint that can be restored" in answer
     if (file, how) != ("metadata", "removed"):
         assert str(first / file) in answer
@@ -218,7 +218,7 @@ async def test_an_older_one_is_read_before_the_job_goes_back_to_it(tmp_path: Pat
     change(first / "state", "a bit")
     answer = await sought(tmp_path, doubted=False)
     assert isinstance(answer, str)
-    assert "had completed checkpoint 2 and cannot go on" in answer
+    assert "had completed checkpoint 2 and cannot continue" in answer
     assert str(first / "state") in answer
 
 
@@ -279,7 +279,7 @@ Kept = tuple[int, str | None]
 
 
 class Attempt:
-    """An attempt of the graph's job, and a keeper's answers to its orders."""
+    """An attempt of the graph's job, and a completer's answers to its orders."""
 
     def __init__(self, top: Path, number: int = 0) -> None:
         self.record = job(top)
@@ -292,7 +292,7 @@ class Attempt:
             self.attempt = self.record.begin_attempt([worker()], 0.0)
         self.kept: list[Kept] = []
         self.reasons: list[CheckpointFailureReason] = []
-        self.keeper = CheckpointKeeper(CheckpointingConfig(), self.note, ignore)
+        self.completer = CheckpointCompleter(CheckpointingConfig(), self.note, ignore)
 
     def note(
         self,
@@ -323,14 +323,14 @@ class Attempt:
             timestamp_ms=1,
         )
         checkpoint.acknowledge((vertex.id, 0), SubtaskReport(handle, finished=finished))
-        self.keeper.carry_out(self.record, self.attempt, Complete(checkpoint))
-        await self.keeper.close()
+        self.completer.carry_out(self.record, self.attempt, Complete(checkpoint))
+        await self.completer.close()
         return self.kept.pop()
 
     async def discard(self, checkpoint_id: int) -> None:
         """Order the removal of a checkpoint, and wait for it."""
-        self.keeper.carry_out(self.record, self.attempt, Discard(checkpoint_id))
-        await self.keeper.close()
+        self.completer.carry_out(self.record, self.attempt, Discard(checkpoint_id))
+        await self.completer.close()
 
 
 async def test_a_handle_of_an_operator_that_is_not_there_fails_the_checkpoint(
@@ -430,16 +430,16 @@ async def test_leftovers_that_cannot_be_removed_fail_nothing(
 
     monkeypatch.setattr(FileStorage, "directories", fails)
     assert await Attempt(tmp_path).complete(1) == (1, None)
-    assert "left incomplete stays for now: cannot list job-1" in caplog.text
+    assert "incomplete checkpoints of earlier attempts: cannot list job-1" in caplog.text
 
 
 async def test_a_job_that_has_ended_is_forgotten_after_its_last_order(tmp_path: Path) -> None:
     left = tmp_path / "job-1" / "checkpoint-1-attempt-0"
     left.mkdir(parents=True)
     attempt = Attempt(tmp_path)
-    attempt.keeper.carry_out(attempt.record, attempt.attempt, Discard(1))
-    attempt.keeper.forget("job-1")
-    await attempt.keeper.close()
+    attempt.completer.carry_out(attempt.record, attempt.attempt, Discard(1))
+    attempt.completer.forget("job-1")
+    await attempt.completer.close()
     assert not left.exists()
     _, failure = await attempt.complete(2)
     assert failure is not None
@@ -447,13 +447,13 @@ async def test_a_job_that_has_ended_is_forgotten_after_its_last_order(tmp_path: 
 
 
 async def test_a_job_needs_a_place() -> None:
-    keeper = CheckpointKeeper(CheckpointingConfig(), ignore, ignore)
+    completer = CheckpointCompleter(CheckpointingConfig(), ignore, ignore)
     with pytest.raises(ConfigurationError, match="checkpointing.directory"):
-        keeper.check("")
-    keeper.check("/anywhere")
-    CheckpointKeeper(CheckpointingConfig(directory="/somewhere"), ignore, ignore).check("")
-    keeper.forget("no such job")
-    await keeper.close()
+        completer.check("")
+    completer.check("/anywhere")
+    CheckpointCompleter(CheckpointingConfig(directory="/somewhere"), ignore, ignore).check("")
+    completer.forget("no such job")
+    await completer.close()
 
 
 async def test_the_search_of_a_successor_fences_the_coordinator_before_it(tmp_path: Path) -> None:
@@ -484,9 +484,9 @@ async def test_the_search_of_a_successor_fences_the_coordinator_before_it(tmp_pa
         ) -> None:
             found.append(point)
 
-        keeper = CheckpointKeeper(config, ignore, take)
-        keeper.seek(record)
-        await keeper.close()
+        completer = CheckpointCompleter(config, ignore, take)
+        completer.seek(record)
+        await completer.close()
         assert [point and point.directory for point in found] == ["checkpoint-1-attempt-0"]
         with pytest.raises(CheckpointFencedError):
             await made(before, 2)
