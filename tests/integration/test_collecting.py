@@ -154,5 +154,5 @@ async def test_each_record_is_given_out_once(tmp_path: Path, event_loop: EventLo
         await asyncio.to_thread(calm, Jobs(tmp_path))
         assert not [line for line in said if "failed" in line]
         await asyncio.to_thread(failing, Jobs(tmp_path))
-    restarts = [line for line in said if "attempt 0 failed, and another one follows" in line]
+    restarts = [line for line in said if "attempt 0 failed, and the job restarts" in line]
     assert len(restarts) == 2, said
