@@ -69,7 +69,7 @@ class CheckpointTrouble:
         name = self._topology.task_name(task)
         if not self._topology.producers(task):
             verb = "has waited" if one.is_under_way else "waited"
-            return f"{_course(one)}: its trigger {verb} for {added_s:.1f} s until {name} had time"
+            return f"{_course(one)}: its trigger {verb} for {added_s:.1f} s until {name} was free"
         verb = "have waited" if one.is_under_way else "waited"
         return f"{_course(one)}: its barriers {verb} for {added_s:.1f} s in front of {name}"
 
@@ -88,7 +88,7 @@ class CheckpointTrouble:
                         cause,
                         one,
                         f"{_course(one)} and holds {_megabytes(one.in_flight_bytes)} of in-flight "
-                        f"data, beside {_megabytes(one.state_bytes)} of state; "
+                        f"data in addition to {_megabytes(one.state_bytes)} of state; "
                         f"{_megabytes(one.reports[task].persisted_bytes)} of it waited at "
                         f"{self._topology.task_name(task)}",
                     )
@@ -139,8 +139,8 @@ class CheckpointTrouble:
             said.append(f"{expired} of the last {len(every)} checkpoints were given up")
         if not one.is_unaligned:
             said.append(
-                "barriers wait for all data in front of them: unaligned checkpoints overtake it, "
-                "and with buffer debloating there is less of it"
+                "barriers wait for all data in front of them: in unaligned checkpoints they "
+                "overtake it, and buffer debloating reduces it"
             )
         return said
 

@@ -175,10 +175,10 @@ class Diagnosis(NamedTuple):
             return "no worker has reported on the job since it began"
         if self.seconds < self._needed_s:
             return (
-                f"workers have reported on {self.seconds:.0f} s since the job "
-                f"began, and it takes {self._needed_s:.0f} s to tell a trouble from a spike"
+                f"the reports of the workers cover {self.seconds:.0f} s of the job, but a "
+                f"diagnosis needs {self._needed_s:.0f} s, so that it ignores short spikes"
             )
-        return f"nobody was held up in the last {self.seconds:.0f} s"
+        return f"no task was held up in the last {self.seconds:.0f} s"
 
     @property
     def _needed_s(self) -> float:

@@ -15,18 +15,18 @@ __all__ = ["Culprit", "Finding", "FindingKind", "LostTime", "TaskName", "Through
 class FindingKind(Enum):
     """The kind of a finding; programs read its name."""
 
-    SLOW_OPERATOR = "an operator takes longer for its records than it takes to make them"
+    SLOW_OPERATOR = "an operator processes records more slowly than its producers make them"
     SKEW_BY_KEY = "some key groups have most of the records"
     SKEW_BY_SOURCE = "some subtasks upstream make most of the records"
-    AMPLIFICATION = "an operator makes very many records of each one"
-    SLOW_LINK = "the connection of two workers takes less than is written"
+    AMPLIFICATION = "an operator makes very many records of each input record"
+    SLOW_LINK = "the connection between two workers is slower than its writers"
     STARVED_POOL = "there are too few network buffers"
-    BLOCKED_LOOP = "something keeps an event loop from turning"
-    PAUSED_PROCESS = "a process stands still again and again"
+    BLOCKED_LOOP = "code blocks an event loop"
+    PAUSED_PROCESS = "a process is paused again and again"
     GARBAGE_COLLECTION = "the garbage collector takes much of a worker's time"
-    SILENT_WORKER = "a worker says nothing any more"
+    SILENT_WORKER = "a worker no longer reports"
     CHECKPOINT = "checkpoints suffer from backpressure"
-    RESTARTS = "the job fails and begins again every few seconds"
+    RESTARTS = "the job fails and restarts every few seconds"
 
 
 class TaskName(NamedTuple):

@@ -195,7 +195,7 @@ class PoolUsage(NamedTuple):
         if self.credit_held and usable < 1:
             # The backlog may be outdated, because producers report it together with the data that
             # they send.
-            return f"{said}: no producer may send before the reader has worked off what it has"
+            return f"{said}: no producer may send until the reader has processed its buffers"
         return f"{said}: " + ("normal" if usable >= self.backlog else "more data is on its way")
 
 

@@ -10,6 +10,7 @@ from flinknet.diagnosis.comparison import Comparison
 from flinknet.diagnosis.reading import Readings
 from flinknet.diagnosis.topology import TaskKey, Topology
 from flinknet.diagnosis.wait_graph import WaitGraph
+from flinknet.texts import counted
 
 __all__ = ["Said", "Sentences"]
 
@@ -34,7 +35,7 @@ class Sentences:
         evidence = [self.activity(task) for task in tasks[:NAMED_MAX]]
         for task in tasks[:NAMED_MAX]:
             evidence += self._pools(task)
-        return f"{self._who(tasks)} is the bottleneck: slower than what is written to it", evidence
+        return f"{self._subject(tasks)} is the bottleneck: it is slower than its input", evidence
 
     def amplifying(self, tasks: Sequence[TaskKey]) -> Said:
         """Describe an operator that produces too much for the operators behind it."""
@@ -42,15 +43,16 @@ class Sentences:
         behind = {wait.waited_for for task in tasks for wait in self._graph.waits.get(task, [])}
         told = [*tasks[:NAMED_MAX], *sorted(behind)[:NAMED_MAX]]
         sentence = (
-            f"{self._who(tasks)} makes {factor:,.0f} records of each one that it reads: that is "
-            "what those behind it have to work off"
+            f"{self._subject(tasks)} makes {factor:,.0f} records of each record that it reads, and "
+            "the operators behind it have to process them"
         )
         return sentence, [self.activity(task) for task in told]
 
     def skewed_by_key(self, tasks: Sequence[TaskKey], key_groups: Sequence[int]) -> Said:
         """Describe subtasks that have the hot keys."""
-        of = f" of key groups {', '.join(map(str, key_groups))}" if key_groups else ""
-        sentence = f"{self._who(tasks)} gets most of the records{of}: the keys are skewed"
+        plural = "s" if len(key_groups) > 1 else ""
+        of = f" of key group{plural} {', '.join(map(str, key_groups))}" if key_groups else ""
+        sentence = f"{self._subject(tasks)} gets most of the records{of}: the keys are skewed"
         return sentence, [
             *map(self.activity, tasks[:NAMED_MAX]),
             *self._beside(tasks),
@@ -65,7 +67,7 @@ class Sentences:
             for task in self._comparison.uneven_producers(exchange)
         ]
         sentence = (
-            f"{self._who(tasks)} gets most of the records, because {self._names(uneven)} makes "
+            f"{self._subject(tasks)} gets most of the records, because {self._names(uneven)} makes "
             "most of them"
         )
         return sentence, [
@@ -115,8 +117,8 @@ class Sentences:
         why = "its process is stopped, or something blocks its event loop"
         if worker.is_alive:
             why = "its process runs, so something blocks its event loop"
-        sentence = f"worker {worker_id} has said nothing for {worker.silent_s:.1f} s: {why}"
-        return sentence, [f"{len(tasks)} subtasks of the job are on it: {self._names(tasks)}"]
+        sentence = f"worker {worker_id} has not reported for {worker.silent_s:.1f} s: {why}"
+        return sentence, [f"it runs {counted(len(tasks), 'subtask')}: {self._names(tasks)}"]
 
     def held_up(self, worker_id: str) -> Said:
         """Describe a worker with a blocked event loop."""
@@ -125,9 +127,9 @@ class Sentences:
         seconds = max(one.seconds for one in self._readings.tasks.values())
         for_s = f"for {worker.held_up_s:.2f} of {seconds:.1f} s"
         if worst.task:
-            sentence = f"{worst.task} has kept the event loop of worker {worker_id} {for_s}"
+            sentence = f"{worst.task} has blocked the event loop of worker {worker_id} {for_s}"
         else:
-            sentence = f"the process of worker {worker_id} stood still {for_s}"
+            sentence = f"the process of worker {worker_id} was paused {for_s}"
         evidence = []
         for one in worker.held_up[:NAMED_MAX]:
             where = f", last seen in {one.stack}" if one.stack else ""
@@ -139,8 +141,8 @@ class Sentences:
         garbage = self._readings.workers[worker_id].garbage
         share = min(1.0, garbage.seconds / seconds) if seconds else 1.0
         sentence = (
-            f"the garbage collector takes {share:.0%} of the time of worker {worker_id}, in which "
-            "all its threads stand still"
+            f"the garbage collector takes {share:.0%} of the time of worker {worker_id}, and stops "
+            "all of its threads meanwhile"
         )
         evidence = [
             f"generation {one.generation}: {one.collections} collections in {seconds:.1f} s took "
@@ -150,11 +152,11 @@ class Sentences:
         ]
         for begun in garbage.subtasks[:NAMED_MAX]:
             name = begun.subtask or "code of the worker itself"
-            evidence.append(f"{begun.seconds:.2f} s of them began in {name}")
+            evidence.append(f"collections of {begun.seconds:.2f} s began in {name}")
         evidence.append(
-            "what helps: fewer objects that stay (state in RocksDB, arrays instead of lists of "
-            "lists), no circles of objects, no gc.collect() in functions, gc.freeze() in open() "
-            "behind what is loaded once"
+            "to reduce it, keep fewer objects (state in RocksDB, arrays instead of lists of "
+            "lists), avoid reference cycles, do not call gc.collect() in functions, and call "
+            "gc.freeze() in open() after loading data"
         )
         return sentence, evidence
 
@@ -179,7 +181,8 @@ class Sentences:
             return []
         busy = fmean(one.share(one.busy_s) for one in others)
         records = fmean(one.per_second(one.records_in) for one in others)
-        return [f"the other {len(others)} were busy {busy:.0%}, with {records:,.0f} records/s each"]
+        subtasks = counted(len(others), "other subtask")
+        return [f"{subtasks}: {busy:.0%} busy and {records:,.0f} records/s on average"]
 
     def _pools(self, task: TaskKey) -> list[str]:
         if task not in self._readings.tasks:
@@ -194,13 +197,13 @@ class Sentences:
             return []
         peers = workers[receiver].address, receiver
         return [
-            f"on the connection to {one.connection.peer} {one.backlog} buffers wait, with credit "
-            f"for {one.credit}; {one.connection.buffers_in_flight} are at the socket"
+            f"{counted(one.backlog, 'buffer')} queued for the connection to {one.connection.peer}, "
+            f"with credit for {one.credit}; {one.connection.buffers_in_flight} in its socket"
             for one in workers[sender].connections
             if one.connection.peer in peers
         ]
 
-    def _who(self, tasks: Sequence[TaskKey]) -> str:
+    def _subject(self, tasks: Sequence[TaskKey]) -> str:
         """Return the operator's name if all its subtasks are in ``tasks``, else their names."""
         vertex = self._topology.vertices[tasks[0][0]]
         return vertex.name if len(tasks) == vertex.parallelism else self._names(tasks)

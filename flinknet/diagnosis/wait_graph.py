@@ -55,10 +55,10 @@ class Blamed(Enum):
     """The kind of culprit."""
 
     OPERATOR = "a task that was busy"
-    TRANSIT = "what is between a task and the idle one that reads its output"
-    LOOP = "an event loop that did not turn"
+    TRANSIT = "the exchange between a task and the idle task that reads its output"
+    LOOP = "a blocked event loop"
     GARBAGE = "a worker's garbage collector"
-    SILENCE = "a worker that says nothing"
+    SILENCE = "a worker that does not report"
 
 
 class Blame(NamedTuple):

@@ -69,9 +69,9 @@ def _milliseconds(one: CollectorTotals) -> float:
 PROCESS: Catalogue[ProcessTotals] = Catalogue(
     "Processes",
     (
-        Metric("CPU.Load", Unit.SHARE, "load", "Part of the machine's CPU time that the process has used in the last minute", adds=MEAN),
+        Metric("CPU.Load", Unit.SHARE, "load", "Share of the machine's CPU time that the process used in the last minute", adds=MEAN),
         Metric("CPU.Time", Unit.NANOSECONDS, "computed_ns", "CPU time that the process has used", COUNTER),
-        Metric("Threads.Count", Unit.NUMBER, "threads", "Threads that are alive"),
+        Metric("Threads.Count", Unit.NUMBER, "threads", "Live threads"),
     ),
     scope="taskmanager_Status_JVM",
     labels=WORKER_LABELS,
@@ -83,8 +83,8 @@ COORDINATOR_PROCESS_SCOPE = "jobmanager_Status_JVM"
 COLLECTOR: Catalogue[CollectorTotals] = Catalogue(
     "Garbage collectors",
     (
-        Metric("Count", Unit.NUMBER, "collections", "Collections of garbage", COUNTER),
-        Metric("Time", Unit.MILLISECONDS, _milliseconds, "Time that they took, in which all threads of the worker stand still", COUNTER),
+        Metric("Count", Unit.NUMBER, "collections", "Garbage collections", COUNTER),
+        Metric("Time", Unit.MILLISECONDS, _milliseconds, "Time of garbage collections, during which all threads of the worker stop", COUNTER),
     ),
     scope="taskmanager_Status_JVM_GarbageCollector_COLLECTOR",
     labels=WORKER_LABELS,
@@ -94,7 +94,7 @@ COLLECTOR: Catalogue[CollectorTotals] = Catalogue(
 ALL_COLLECTORS: Catalogue[GarbageTotals] = Catalogue(
     "All garbage collectors together",
     (
-        Metric("TimeMsPerSecond", Unit.MS_PER_SECOND, lambda one: 1000 * one.seconds_per_second, "Time that collections took, per second of the last minute"),
+        Metric("TimeMsPerSecond", Unit.MS_PER_SECOND, lambda one: 1000 * one.seconds_per_second, "Time of garbage collections, per second of the last minute"),
     ),
     scope="taskmanager_Status_JVM_GarbageCollector_All",
     labels=WORKER_LABELS,
@@ -103,9 +103,9 @@ ALL_COLLECTORS: Catalogue[GarbageTotals] = Catalogue(
 GENERATION: Catalogue[GenerationTotals] = Catalogue(
     "Generations of garbage",
     (
-        Metric("flinknet_gc_collections_total", Unit.NUMBER, "collections", "Collections of garbage, in which all threads of the worker stand still", COUNTER),
-        Metric("flinknet_gc_seconds_total", Unit.SECONDS, "seconds", "Time that they took", COUNTER),
-        Metric("flinknet_gc_freed_objects_total", Unit.NUMBER, "objects", "Objects that they have freed", COUNTER),
+        Metric("flinknet_gc_collections_total", Unit.NUMBER, "collections", "Garbage collections, during which all threads of the worker stop", COUNTER),
+        Metric("flinknet_gc_seconds_total", Unit.SECONDS, "seconds", "Time of garbage collections", COUNTER),
+        Metric("flinknet_gc_freed_objects_total", Unit.NUMBER, "objects", "Objects freed by garbage collections", COUNTER),
     ),
     labels=(*WORKER_LABELS, "generation"),
 )
@@ -114,21 +114,21 @@ NETWORK: Catalogue[Network] = Catalogue(
     "Network memory and peers of a worker",
     (
         Metric("TotalMemorySegments", Unit.BUFFERS, "network_pool.total", "Segments of the network memory"),
-        Metric("AvailableMemorySegments", Unit.BUFFERS, "network_pool.free", "Segments that are free"),
-        Metric("UsedMemorySegments", Unit.BUFFERS, "network_pool.used", "Segments that are not free"),
+        Metric("AvailableMemorySegments", Unit.BUFFERS, "network_pool.free", "Free segments of the network memory"),
+        Metric("UsedMemorySegments", Unit.BUFFERS, "network_pool.used", "Segments of the network memory in use"),
         Metric("TotalMemory", Unit.BYTES, "network_pool.total_memory_bytes", "Network memory"),
-        Metric("AvailableMemory", Unit.BYTES, "network_pool.available_memory_bytes", "Network memory that is free"),
-        Metric("UsedMemory", Unit.BYTES, "network_pool.used_memory_bytes", "Network memory that is not free"),
-        Metric("RequestedMemoryUsage", Unit.PERCENT, "network_pool.requested_memory_usage_percent", "Network memory that all pools would take if they could; more than 100 is possible", adds=MEAN),
-        Metric("flinknet_reassembly_records", Unit.RECORDS, "reassembly.records", "Records that are being put together from several buffers"),
-        Metric("flinknet_reassembly_memory_bytes", Unit.BYTES, "reassembly.memory_bytes", "Memory of records that are being put together"),
-        Metric("flinknet_reassembly_disk_bytes", Unit.BYTES, "reassembly.spilled_bytes", "Bytes on disk of records that are being put together"),
-        Metric("flinknet_reassembly_spilled_records_total", Unit.RECORDS, "reassembly.records_spilled_before", "Records that have gone to disk while they were put together", COUNTER),
+        Metric("AvailableMemory", Unit.BYTES, "network_pool.available_memory_bytes", "Free network memory"),
+        Metric("UsedMemory", Unit.BYTES, "network_pool.used_memory_bytes", "Network memory in use"),
+        Metric("RequestedMemoryUsage", Unit.PERCENT, "network_pool.requested_memory_usage_percent", "Network memory that all pools would use if they could; may exceed 100", adds=MEAN),
+        Metric("flinknet_reassembly_records", Unit.RECORDS, "reassembly.records", "Records that are being reassembled from several buffers"),
+        Metric("flinknet_reassembly_memory_bytes", Unit.BYTES, "reassembly.memory_bytes", "Memory of records that are being reassembled"),
+        Metric("flinknet_reassembly_disk_bytes", Unit.BYTES, "reassembly.spilled_bytes", "Disk space of records that are being reassembled"),
+        Metric("flinknet_reassembly_spilled_records_total", Unit.RECORDS, "reassembly.records_spilled_before", "Records that were spilled to disk during reassembly", COUNTER),
         Metric("flinknet_connections", Unit.NUMBER, "peers.established", "Connections to other workers"),
         Metric("flinknet_connections_pending", Unit.NUMBER, "peers.pending", "Sockets whose handshake is not complete"),
         Metric("flinknet_connections_accepted_total", Unit.NUMBER, "peers.accepted_total", "Sockets accepted", COUNTER),
         Metric("flinknet_connections_dialled_total", Unit.NUMBER, "peers.dialled_total", "Sockets connected to other workers", COUNTER),
-        Metric("flinknet_connections_lost_total", Unit.NUMBER, "peers.lost_total", "Connections that ended without having been closed", COUNTER),
+        Metric("flinknet_connections_lost_total", Unit.NUMBER, "peers.lost_total", "Connections that broke before they were closed", COUNTER),
     ),
     scope="taskmanager_Status_Shuffle_Netty",
     labels=WORKER_LABELS,
@@ -137,7 +137,7 @@ NETWORK: Catalogue[Network] = Catalogue(
 REFUSED: Catalogue[RefusedPeers] = Catalogue(
     "Peers that a worker has refused",
     (
-        Metric("flinknet_peers_refused_total", Unit.NUMBER, "sockets", "Sockets of peers that were refused, by the reason that they were told", COUNTER),
+        Metric("flinknet_peers_refused_total", Unit.NUMBER, "sockets", "Sockets of refused peers, by the reason sent to them", COUNTER),
     ),
     labels=(*WORKER_LABELS, "reason"),
 )
@@ -145,7 +145,7 @@ REFUSED: Catalogue[RefusedPeers] = Catalogue(
 VIOLATIONS: Catalogue[ProtocolViolations] = Catalogue(
     "Peers that have broken the protocol",
     (
-        Metric("flinknet_protocol_violations_total", Unit.NUMBER, "connections", "Connections that ended because the peer did what is forbidden, by its kind: message, sequence, checksum, credit, requests, cancels, heartbeats, unread, or told if the peer says so of this side", COUNTER),
+        Metric("flinknet_protocol_violations_total", Unit.NUMBER, "connections", "Connections that ended because the peer broke the protocol, by kind of violation: message, sequence, checksum, credit, requests, cancels, heartbeats, unread, or told if the peer reported a violation by this side", COUNTER),
     ),
     labels=(*WORKER_LABELS, "kind"),
 )
@@ -153,7 +153,7 @@ VIOLATIONS: Catalogue[ProtocolViolations] = Catalogue(
 EVENT_LOOP: Catalogue[WorkerStatistics] = Catalogue(
     "Event loop of a worker",
     (
-        Metric("flinknet_event_loop_lag_seconds", Unit.SECONDS, lambda worker: worker.event_loop_lag_ms / 1000, "Time by which a timer was late at most, in the last five to ten seconds", adds=MAX),
+        Metric("flinknet_event_loop_lag_seconds", Unit.SECONDS, lambda worker: worker.event_loop_lag_ms / 1000, "Maximum delay of a timer in the last five to ten seconds", adds=MAX),
     ),
     labels=WORKER_LABELS,
 )
@@ -162,17 +162,17 @@ CONNECTION: Catalogue[ConnectionTotals] = Catalogue(
     "Connections to other workers",
     (
         Metric("flinknet_connection_channels", Unit.NUMBER, "connection.channels", "Channels that receive over a connection"),
-        Metric("flinknet_connection_readers", Unit.NUMBER, "readers", "Subpartitions that are sent over a connection"),
-        Metric("flinknet_connection_credit", Unit.BUFFERS, "credit", "Buffers that the peer has free for the data sent to it"),
+        Metric("flinknet_connection_readers", Unit.NUMBER, "readers", "Subpartitions that send over a connection"),
+        Metric("flinknet_connection_credit", Unit.BUFFERS, "credit", "Free buffers of the peer for data sent to it"),
         Metric("flinknet_connection_backlog", Unit.BUFFERS, "backlog", "Buffers that wait to be sent over a connection"),
         Metric("flinknet_connection_sent_bytes_total", Unit.BYTES, "connection.bytes_out", "Bytes handed to the socket", COUNTER),
-        Metric("flinknet_connection_received_bytes_total", Unit.BYTES, "connection.bytes_in", "Bytes taken from the socket", COUNTER),
+        Metric("flinknet_connection_received_bytes_total", Unit.BYTES, "connection.bytes_in", "Bytes read from the socket", COUNTER),
         Metric("flinknet_connection_sent_buffers_total", Unit.BUFFERS, "connection.buffers_out", "Buffers sent", COUNTER),
         Metric("flinknet_connection_received_buffers_total", Unit.BUFFERS, "connection.buffers_in", "Buffers received", COUNTER),
-        Metric("flinknet_connection_dropped_buffers_total", Unit.BUFFERS, "connection.buffers_dropped", "Buffers received for channels that had been cancelled", COUNTER),
+        Metric("flinknet_connection_dropped_buffers_total", Unit.BUFFERS, "connection.buffers_dropped", "Buffers received for cancelled channels", COUNTER),
         Metric("flinknet_connection_sent_credit_messages_total", Unit.NUMBER, "connection.credit_messages_out", "Messages that announced credit", COUNTER),
-        Metric("flinknet_connection_queued_control_bytes", Unit.BYTES, "connection.control_bytes_queued", "Control messages that the socket has not taken"),
-        Metric("flinknet_connection_stalled", Unit.YES_NO, "connection.stalled", "1 while nothing is read, because flow control is off and there is no buffer", adds=MAX),
+        Metric("flinknet_connection_queued_control_bytes", Unit.BYTES, "connection.control_bytes_queued", "Control messages that the socket has not accepted yet"),
+        Metric("flinknet_connection_stalled", Unit.YES_NO, "connection.stalled", "1 while reading is paused, because flow control is off and no buffer is free", adds=MAX),
     ),
     labels=(*WORKER_LABELS, "peer"),
 )
@@ -181,11 +181,11 @@ TOPIC: Catalogue[TopicStatistics] = Catalogue(
     "Topics",
     (
         Metric("flinknet_topic_readers", Unit.NUMBER, "readers", "Readers of a topic"),
-        Metric("flinknet_topic_queued_records", Unit.RECORDS, "records_queued", "Records that wait for one of a topic's readers each"),
-        Metric("flinknet_topic_readers_joined_total", Unit.NUMBER, "joined_total", "Readers that have joined a topic", COUNTER),
-        Metric("flinknet_topic_readers_left_total", Unit.NUMBER, "left_total", "Readers that have left a topic", COUNTER),
+        Metric("flinknet_topic_queued_records", Unit.RECORDS, "records_queued", "Records queued for the readers of a topic, counted for each reader"),
+        Metric("flinknet_topic_readers_joined_total", Unit.NUMBER, "joined_total", "Readers that joined a topic", COUNTER),
+        Metric("flinknet_topic_readers_left_total", Unit.NUMBER, "left_total", "Readers that left a topic", COUNTER),
         Metric("flinknet_topic_readers_disconnected_total", Unit.NUMBER, "disconnected_total", "Readers of a topic that were disconnected because they did not keep up", COUNTER),
-        Metric("flinknet_topic_dropped_records_total", Unit.RECORDS, "records_dropped_total", "Records that one of a topic's readers each has lost because it did not keep up", COUNTER),
+        Metric("flinknet_topic_dropped_records_total", Unit.RECORDS, "records_dropped_total", "Records lost by readers of a topic that did not keep up, counted for each reader", COUNTER),
     ),
     labels=(*WORKER_LABELS, "topic"),
 )

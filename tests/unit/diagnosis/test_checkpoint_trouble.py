@@ -35,7 +35,7 @@ def test_a_checkpoint_is_linked_to_what_holds_its_barriers_up() -> None:
     assert (cause.kind, found.kind) == (FindingKind.SLOW_OPERATOR, CHECKPOINT)
     assert found.sentence == (
         "checkpoint 7 took 9.2 s: its barriers waited for 6.4 s in front of Map 1 (1/1), because "
-        "Sink is the bottleneck: slower than what is written to it"
+        "Sink is the bottleneck: it is slower than its input"
     )
     assert found.culprit == cause.culprit
     assert (found.severity, found.throughput) == (cause.severity, cause.throughput)
@@ -54,8 +54,8 @@ def test_a_checkpoint_is_linked_to_what_holds_its_barriers_up() -> None:
             "0.0 MB were processed in between, 0.0 MB stored"
         ),
         (
-            "barriers wait for all data in front of them: unaligned checkpoints overtake it, and "
-            "with buffer debloating there is less of it"
+            "barriers wait for all data in front of them: in unaligned checkpoints they overtake "
+            "it, and buffer debloating reduces it"
         ),
     )
 
@@ -94,10 +94,10 @@ def test_a_source_that_waits_for_a_buffer_begins_late() -> None:
     late = checkpoint({(0, 0): part(4.0), (1, 0): part(4.1), (2, 0): part(4.2)}, 4.3)
     _, found = findings(slow_sink(), late)
     assert found.sentence.startswith(
-        "checkpoint 7 took 4.3 s: its trigger waited for 4.0 s until Source (1/1) had time, because"
+        "checkpoint 7 took 4.3 s: its trigger waited for 4.0 s until Source (1/1) was free, because"
     )
     _, found = findings(slow_sink(), checkpoint({}, 5.0, is_under_way=True))
-    assert "its trigger has waited for 5.0 s until Source (1/1) had time" in found.sentence
+    assert "its trigger has waited for 5.0 s until Source (1/1) was free" in found.sentence
 
 
 def test_in_flight_data_that_is_most_of_a_checkpoint_is_told_by_where_it_waited() -> None:
@@ -106,9 +106,9 @@ def test_in_flight_data_that_is_most_of_a_checkpoint_is_told_by_where_it_waited(
     cause, found = findings(slow_sink(), unaligned)
     assert found.culprit == cause.culprit
     assert found.sentence == (
-        "checkpoint 7 took 0.5 s and holds 40.0 MB of in-flight data, beside 1.0 MB of state; "
-        "40.0 MB of it waited at Map 1 (1/1), because Sink is the bottleneck: slower than what is "
-        "written to it"
+        "checkpoint 7 took 0.5 s and holds 40.0 MB of in-flight data in addition to 1.0 MB of "
+        "state; 40.0 MB of it waited at Map 1 (1/1), because Sink is the bottleneck: it is slower "
+        "than its input"
     )
     light = heavy._replace(persisted_bytes=900_000)
     few = unaligned._replace(reports={(1, 0): light, (0, 0): part(), (2, 0): part()})

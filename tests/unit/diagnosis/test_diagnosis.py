@@ -26,8 +26,8 @@ def test_a_job_that_has_run_for_less_than_two_refreshes_is_not_called_healthy() 
     assert (told.verdict, told.findings) == ("unknown", ())
     assert told.tasks[0].to_json()["level"] == "HIGH"
     assert told.sentence == (
-        "workers have reported on 5 s since the job began, and it takes 10 s to tell a trouble "
-        "from a spike"
+        "the reports of the workers cover 5 s of the job, but a diagnosis needs 10 s, so that it "
+        "ignores short spikes"
     )
     job.task(0, waits=0.97, busy=0.03, seconds=10.0).task(1, busy=1.0, seconds=10.0)
     assert diagnose(job.topology, job.readings()).verdict == "troubled"
@@ -47,7 +47,7 @@ def test_a_healthy_job_has_no_finding() -> None:
     job = Job(pipeline(1, 1)).task(0, busy=0.9).task(1, busy=0.5)
     told = diagnose(job.topology, job.readings())
     assert (told.verdict, told.findings) == ("healthy", ())
-    assert told.sentence == "nobody was held up in the last 10 s"
+    assert told.sentence == "no task was held up in the last 10 s"
 
 
 def test_the_json_is_what_the_module_says() -> None:

@@ -102,7 +102,7 @@ def test_credit_for_the_backlog_is_normal_but_not_what_is_held_back() -> None:
     held = USAGE._replace(credit_announced=0, credit_unannounced=2, credit_held=2, backlog=0)
     assert held.sentences()[-1] == (
         "credit of 0 announced and 2 unannounced buffers, of which 2 are held back, for a backlog "
-        "of 0: no producer may send before the reader has worked off what it has"
+        "of 0: no producer may send until the reader has processed its buffers"
     )
     short = USAGE._replace(credit_held=1, backlog=2.5)
     assert short.sentences()[-1].endswith("for a backlog of 2.5: more data is on its way")

@@ -59,7 +59,7 @@ def test_no_evidence_says_that_what_holds_others_up_is_normal() -> None:
 def test_who_multiplies_is_told_with_those_behind_it() -> None:
     job = Job(pipeline(1, 1, 1)).task(1, waits=0.9, records=(1, 500)).task(2, busy=1.0)
     sentence, evidence = say(job).amplifying([(1, 0)])
-    assert sentence.startswith("Map 1 makes 500 records of each one that it reads")
+    assert sentence.startswith("Map 1 makes 500 records of each record that it reads")
     assert [line.partition(" was")[0] for line in evidence] == ["Map 1 (1/1)", "Sink (1/1)"]
 
 
@@ -67,7 +67,7 @@ def test_skew_is_told_with_the_others_beside_it() -> None:
     job = Job(pipeline(1, 2)).task(1, 0, busy=1.0).task(1, 1, busy=0.5, records=(50, 0))
     sentence, evidence = say(job).skewed_by_key([(1, 0)], [3, 4])
     assert sentence == "Sink (1/2) gets most of the records of key groups 3, 4: the keys are skewed"
-    assert "the other 1 were busy 50%, with 5 records/s each" in evidence
+    assert "1 other subtask: 50% busy and 5 records/s on average" in evidence
     sentence, _ = say(job).skewed_by_key([(1, 0), (1, 1)], [])
     assert sentence == "Sink gets most of the records: the keys are skewed"
 
@@ -94,7 +94,7 @@ def test_a_link_is_told_with_what_waits_on_it() -> None:
     sentence, evidence = say(job).slow_link((0, 0), (1, 0))
     assert sentence.startswith("the connection from worker worker-0 to worker worker-1 is slow")
     assert evidence[2] == (
-        "on the connection to 127.0.0.1:1 10 buffers wait, with credit for 5; 1 are at the socket"
+        "10 buffers queued for the connection to 127.0.0.1:1, with credit for 5; 1 in its socket"
     )
     readings = job.readings()._replace(workers={})
     _, evidence = Sentences(job.topology, readings, WaitGraph(job.topology, readings)).slow_link(
@@ -107,13 +107,13 @@ def test_a_silent_worker_is_told_with_what_is_on_it() -> None:
     job = Job(pipeline(1, 1)).task(0).worker("worker-0", silent_s=3.25)
     sentence, evidence = say(job).silent("worker-0", [(0, 0)])
     assert sentence == (
-        "worker worker-0 has said nothing for 3.2 s: its process is stopped, or something blocks "
+        "worker worker-0 has not reported for 3.2 s: its process is stopped, or something blocks "
         "its event loop"
     )
-    assert evidence == ["1 subtasks of the job are on it: Source (1/1)"]
+    assert evidence == ["it runs 1 subtask: Source (1/1)"]
     sentence, _ = say(job.worker("worker-0", silent_s=3.25, is_alive=True)).silent("worker-0", [])
     assert sentence == (
-        "worker worker-0 has said nothing for 3.2 s: its process runs, so something blocks its "
+        "worker worker-0 has not reported for 3.2 s: its process runs, so something blocks its "
         "event loop"
     )
 
@@ -122,14 +122,14 @@ def test_who_held_up_a_loop_is_told_the_worst_first() -> None:
     both = (HeldUp("Map (1/1)", 2.0, "sleep (job.py:7)"), HeldUp("", 1.0, ""))
     job = Job(pipeline(1)).task(0).worker("worker-0", held_up=both)
     sentence, evidence = say(job).held_up("worker-0")
-    assert sentence == "Map (1/1) has kept the event loop of worker worker-0 for 3.00 of 10.0 s"
+    assert sentence == "Map (1/1) has blocked the event loop of worker worker-0 for 3.00 of 10.0 s"
     assert evidence == [
         "Map (1/1): 2.00 s, last seen in sleep (job.py:7)",
         "the whole process: 1.00 s",
     ]
     paused = job.worker("worker-0", held_up=both[1:])
     assert say(paused).held_up("worker-0")[0] == (
-        "the process of worker worker-0 stood still for 1.00 of 10.0 s"
+        "the process of worker worker-0 was paused for 1.00 of 10.0 s"
     )
 
 
@@ -139,6 +139,6 @@ def test_a_garbage_collector_is_told_of_by_generation_and_by_whose_code_it_serve
     assert sentence.startswith("the garbage collector takes 50% of the time of worker worker-0")
     assert young.startswith("generation 0: 9 collections in 10.0 s took 0.00 s and freed 90 ")
     assert old.startswith("generation 2: 3 collections in 10.0 s took 5.00 s and freed 4,000 ")
-    assert served == "5.00 s of them began in code of the worker itself"
+    assert served == "collections of 5.00 s began in code of the worker itself"
     job.collecting("worker-0", 0.5, "Sink (1/1)")
-    assert say(job).collecting("worker-0", 0.0)[1][2] == "5.00 s of them began in Sink (1/1)"
+    assert say(job).collecting("worker-0", 0.0)[1][2] == "collections of 5.00 s began in Sink (1/1)"
