@@ -118,9 +118,9 @@ def _master(config: FlinknetConfig) -> str:
     master = config.spark.master or f"local-cluster[{config.cluster.workers},2,1024]"
     if not is_local(master):
         raise ConfigurationError(
-            f"the demo reads files and compares clocks of one machine, and the master {master} may "
-            "have others: choose local[4] or local-cluster[2,2,1024], or run a job of yours there "
-            "with flinknet run --on spark"
+            f"the demo reads files and compares clocks of one machine, but the master {master} may "
+            "use other machines: choose local[4] or local-cluster[2,2,1024], or run a job of your "
+            "own there with flinknet run --on spark"
         )
     return master
 
@@ -131,8 +131,7 @@ def _check_slots(spark: SparkSession, config: FlinknetConfig) -> None:
     if slots < wanted:
         raise InsufficientSlotsError(
             f"the demo needs {wanted} slots of Spark, one for each of {wanted - 1} workers "
-            f"and one to evaluate their runs meanwhile, but there are {slots}: use --master "
-            f"local[{wanted}]"
+            f"and one to evaluate their runs, but Spark has {slots}: use --master local[{wanted}]"
         )
 
 
@@ -140,7 +139,7 @@ def _workload(spark: SparkSession, parameters: DemoParameters, progress: DemoPro
     wanted = parameters.workload
     prepared = load_workload(parameters.output, wanted)
     if prepared is not None:
-        progress.say(f"The workload of {wanted.records:,} records is there from an earlier demo")
+        progress.say(f"An earlier demo has prepared the workload of {wanted.records:,} records")
         return prepared
     with progress.phase("Spark prepares the workload", f"{wanted.records:,} records"):
         return prepare_workload(spark, parameters.output, wanted)
@@ -156,7 +155,7 @@ async def _exchange(
     files, keyed, output = workload.source_files(), parameters.parallelism, parameters.output
     launcher = "spark" if _is_on_spark(config.cluster) else "local"
     async with Cluster(config, launcher_named(launcher)) as cluster:
-        progress.say(f"To be watched at {cluster.page}")
+        progress.say(f"Web page: {cluster.page}")
         with progress.phase("Saturation run"):
             job = FlightsJob(files, keyed, output / SATURATION)
             facts = await _run(cluster, job, workload, progress)

@@ -149,7 +149,7 @@ def _draw_throughput(axes: Axes, result: DemoResult, run: Run) -> None:
     taken = run.figures.records_per_s
     if run.offered_records_per_s is None:
         axes.set_title("Throughput at saturation")
-        _subtitle(axes, f"as fast as it goes: {taken:,.0f} records/s in the mean (line)")
+        _subtitle(axes, f"without a limit: {taken:,.0f} records/s on average (line)")
         _mark_rate(axes, taken)
         axes.set_ylim(0, 1.12 * max(below.max(), 1.0) / 1e6)
     else:
@@ -211,9 +211,7 @@ def _draw_latency(axes: Axes, result: DemoResult) -> None:
     axes.set_xlim(edges[0], edges[-1])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
     axes.set_ylim(0, axes.get_ylim()[1] * 1.3)
-    axes.set_xlabel(
-        "latency, log scale (lines: the open-loop run, which is the one that measures it)"
-    )
+    axes.set_xlabel("latency, log scale (lines: the open-loop run, which measures latency)")
     axes.set_ylabel("% of records")
     axes.set_title("Latency from source to keyed operator")
     axes.legend(
@@ -289,6 +287,6 @@ def _draw_load(axes: Axes, result: DemoResult) -> None:
     axes.set_ylabel("thousand records")
     axes.set_title("Load per channel")
     _subtitle(
-        axes, "naturally skewed: routes differ in how busy they are, and each has one keyed subtask"
+        axes, "naturally skewed: routes differ in traffic, and each goes to one keyed subtask"
     )
     axes.legend(loc="upper right", frameon=False, fontsize=9)

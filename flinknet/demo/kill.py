@@ -74,13 +74,13 @@ class WorkerKiller:
             seen = self._seen.get_nowait()
         os.kill(pids[worker], signal.SIGKILL)
         self._progress.say(
-            f"kill -9 {pids[worker]}: {worker} is gone, after some "
+            f"kill -9 {pids[worker]}: killed {worker} after about "
             f"{seen.vertices[KEYED_VERTEX].records_in:,} records"
         )
         while seen.attempt == 0:
             seen = await self._seen.get()
         restored_from = await last_of_first_attempt(store)
-        self._progress.say(f"attempt {seen.attempt} goes on from {restored_from}")
+        self._progress.say(f"attempt {seen.attempt} continues from {restored_from}")
         return Kill(worker, pids[worker], str(restored_from), seen.attempt + 1)
 
     async def _workers(self) -> dict[str, int]:
@@ -98,7 +98,7 @@ async def last_of_first_attempt(store: CheckpointStore) -> CheckpointDirectory:
     before = [directory for directory in directories if directory.attempt == 0]
     if not before:
         raise JobFailedError(
-            "the checkpoints of the attempt whose worker was killed are not kept any more: the "
-            "machine is too busy to see them in time"
+            "the checkpoints of the attempt with the killed worker are no longer kept: the machine "
+            "was too busy to read them in time"
         )
     return before[-1]

@@ -13,6 +13,7 @@ from flinknet.demo.analysis import ChannelFigures, Latency, SubtaskFigures
 from flinknet.demo.result import DemoResult
 from flinknet.demo.verification import Verification
 from flinknet.demo.workload import FLIGHTS
+from flinknet.texts import counted
 
 __all__ = ["format_latency", "print_differences", "print_report", "write_json"]
 
@@ -41,19 +42,19 @@ def print_report(result: DemoResult, console: Console) -> None:
     first = "" if workload.limit == FLIGHTS else f"the first {workload.limit:,} of "
     console.print(
         f"\n[bold]{first}{FLIGHTS:,} real flights x {workload.scale} = {workload.records:,} "
-        f"records[/bold], {workload.sources} sources, {parameters.workers} workers x "
-        f"{parameters.slots} slots, "
+        f"records[/bold], {counted(workload.sources, 'source')}, "
+        f"{counted(parameters.workers, 'worker')} x {counted(parameters.slots, 'slot')}, "
         f"{result.machine['cores']} cores ({result.machine['cpu']}), "
         f"flinknet {result.machine['implementation']}",
         highlight=False,
     )
     console.print(_runs_table(result))
     console.print(
-        "Throughput is the saturation run's, whose records are Python tuples, and the one in "
-        "columns, whose records are Arrow record batches: their rows are counted. Latency is the "
-        "open-loop run's: from the instant at which the schedule sends a record to the instant at "
-        "which the keyed operator has added it up, so a source that falls behind adds to it. "
-        "Figures in brackets are no results: at saturation, latency is the time in full buffers; "
+        "Throughput is measured in the saturation run with Python tuples, and in the run in "
+        "columns with Arrow record batches, of which the rows are counted. Latency is measured in "
+        "the open-loop run, from the time at which a record is scheduled to the time at which the "
+        "keyed operator has processed it, so a source that falls behind adds to the latency. "
+        "Figures in brackets are not results: at saturation, latency is the time in full buffers; "
         "the rate of an open loop is chosen.",
         style="dim",
         highlight=False,
@@ -61,14 +62,15 @@ def print_report(result: DemoResult, console: Console) -> None:
     if not result.open_loop.kept_up:
         console.print(
             "The open-loop run fell behind its schedule, so its latency is that of a growing "
-            "queue. Is something else using the processor? If not, lower --load.",
+            "queue. Stop other programs that use the processor, or lower --load.",
             style="yellow",
             highlight=False,
         )
     console.print(_load_table(result))
     console.print(
-        "Latency by keyed subtask and channel is the open-loop run's. Load is naturally skewed: a "
-        "pair of origin and destination has one keyed subtask, and pairs are as busy as in 2013.",
+        "Latency by keyed subtask and channel is from the open-loop run. The load is naturally "
+        "skewed: all flights between an origin and a destination go to one keyed subtask, and "
+        "their number is that of 2013.",
         style="dim",
         highlight=False,
     )

@@ -15,6 +15,7 @@ from flinknet.demo.kill import Kill
 from flinknet.demo.verification import Verification
 from flinknet.demo.workload import FLIGHTS, WorkloadParameters
 from flinknet.errors import ConfigurationError
+from flinknet.texts import counted
 
 __all__ = [
     "COLUMNS",
@@ -70,9 +71,9 @@ class DemoParameters:
             raise ConfigurationError(f"slots is {self.slots}: choose 1 to 1024 per worker")
         if self.sources is not None and self.sources > self.parallelism:
             raise ConfigurationError(
-                f"{self.sources} sources need {self.sources} slots, and {self.workers} workers "
-                f"with {self.slots} slots have {self.parallelism}: raise --workers or --slots, or "
-                "lower --sources"
+                f"{counted(self.sources, 'source')} need {counted(self.sources, 'slot')}, but "
+                f"{counted(self.workers, 'worker')} with {counted(self.slots, 'slot')} each have "
+                f"{self.parallelism}: raise --workers or --slots, or lower --sources"
             )
         if not 0.01 <= self.load <= 1.0:
             raise ConfigurationError(

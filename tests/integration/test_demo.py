@@ -53,8 +53,8 @@ def test_a_worker_is_killed_on_the_way_and_its_job_goes_on(
 ) -> None:
     killed = json.loads((directory / "results" / "result.json").read_text())["killed"]
     kill = killed["kill"]
-    assert f"kill -9 {kill['pid']}: {kill['worker']} is gone" in demo.stdout
-    assert f"attempt 1 goes on from {kill['restored_from']}" in demo.stdout
+    assert f"kill -9 {kill['pid']}: killed {kill['worker']} after" in demo.stdout
+    assert f"attempt 1 continues from {kill['restored_from']}" in demo.stdout
     assert kill["restored_from"].endswith("-attempt-0")
     assert killed["verification"]["differences"] == []
 
@@ -92,7 +92,7 @@ def test_the_table_the_json_and_the_figure_are_left(
         (("--scale", "0"), "scale is 0: choose 1 to"),
     ],
 )
-def test_what_cannot_work_is_refused_before_anything_starts(
+def test_invalid_options_are_refused_before_anything_starts(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -109,7 +109,7 @@ def test_what_cannot_work_is_refused_before_anything_starts(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_java_one_sentence_says_what_to_install(tmp_path: Path) -> None:
+def test_a_missing_java_is_reported_in_one_sentence(tmp_path: Path) -> None:
     environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
     refused = subprocess.run(
         [sys.executable, "-m", "flinknet.cli", "demo", "--output", str(tmp_path / "results")],

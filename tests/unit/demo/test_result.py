@@ -19,7 +19,7 @@ from tests.unit.demo.results import result
     [
         ({"workers": 1}, "workers is 1: choose 2 to"),
         ({"slots": 0}, "slots is 0: choose 1 to"),
-        ({"sources": 5}, "5 sources need 5 slots, and 2 workers with 2 slots have 4"),
+        ({"sources": 5}, "5 sources need 5 slots, but 2 workers with 2 slots each have 4"),
         ({"sources": 0}, "sources is 0: choose 1 to"),
         ({"load": 0.0}, "load is 0.0: choose a share"),
         ({"load": 1.5}, "load is 1.5: choose a share"),
