@@ -102,7 +102,7 @@ def test_a_vertex_shows_subtasks_backpressure_buffers_and_plots(job: Page) -> No
     expect(figure.get_by_role("img")).to_be_visible()
 
 
-def test_a_flame_graph_says_what_a_vertex_waits_for(job: Page, tmp_path: Path) -> None:
+def test_a_flame_graph_shows_the_calls_that_a_vertex_waits_for(job: Page, tmp_path: Path) -> None:
     job.get_by_role("link", name=re.compile("^Slow lookup, ")).click()
     tabs = job.get_by_role("navigation", name="vertex")
     tabs.get_by_role("link", name="Flame graph").click()
@@ -126,7 +126,7 @@ def test_the_exchange_below_is_shown(job: Page) -> None:
     job.get_by_role("navigation", name="job").get_by_role("link", name="Network").click()
     expect(job.get_by_role("region", name="Network buffer pools")).to_contain_text("2,048")
     expect(job.get_by_role("region", name="Connections")).to_contain_text("worker-1 at 127.0.0.1")
-    channels = job.get_by_role("region", name="Channels where most waits")
+    channels = job.get_by_role("region", name="Channels with the most waiting data")
     expect(channels).to_contain_text("Slow lookup")
     head = channels.get_by_role("columnheader", name="Channel", exact=True)
     head.get_by_role("button").click()
@@ -181,7 +181,9 @@ def test_without_the_token_it_is_asked_for(page: Page, address: str) -> None:
     expect(page.get_by_role("link", name="orders")).to_be_visible()
 
 
-def test_thousands_of_subtasks_cost_what_is_seen_of_them(page: Page, wide: WideJob) -> None:
+def test_thousands_of_subtasks_cost_as_much_as_their_visible_part(
+    page: Page, wide: WideJob
+) -> None:
     page.goto(wide.address)
     page.get_by_role("link", name=re.compile("^Source.*1000 subtasks")).click()
     table = page.get_by_role("region", name="Subtasks")
@@ -342,7 +344,7 @@ def test_dark_and_light_differ(job: Page) -> None:
     assert len(grounds) == 2
 
 
-def test_who_is_sure_cancels_the_job(job: Page) -> None:
+def test_a_confirmed_cancel_cancels_the_job(job: Page) -> None:
     """Confirming the dialog cancels the job.
 
     The test runs last, because it ends the job of the other tests.

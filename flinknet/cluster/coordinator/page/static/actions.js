@@ -4,9 +4,9 @@ import { html, useRef, useState } from "/page/htm-preact.js";
 import { cancel, savepoint, stop } from "/page/coordinator.js";
 
 const QUESTIONS = {
-  savepoint: ["Savepoint", "Have the state of the job written, while it goes on."],
-  stop: ["Stop", "Have the job write a savepoint and end with it."],
-  cancel: ["Cancel", "End the job at once. What it has not committed is lost."],
+  savepoint: ["Savepoint", "Write the state of the job to a savepoint. The job goes on."],
+  stop: ["Stop", "Write a savepoint, and end the job."],
+  cancel: ["Cancel", "End the job at once. Uncommitted output is lost."],
 };
 
 const CONFIRM = { savepoint: "Write a savepoint", stop: "Stop the job", cancel: "Cancel the job" };
@@ -25,7 +25,7 @@ export function Actions({ job }) {
     event.preventDefault();
     dialog.current.close();
     const [title] = QUESTIONS[asked];
-    setNews({ text: `${title}: asked for …` });
+    setNews({ text: `${title}: requested …` });
     try {
       setNews({ text: await done(asked, job.id, directory.trim(), drain) });
     } catch (error) {
@@ -42,9 +42,9 @@ export function Actions({ job }) {
         <h2>${title} “${job.name}”?</h2>
         <p>${said}</p>
         ${asked !== "cancel" && html`<label>Directory <input value=${directory}
-          placeholder="where the job's checkpoints are" onInput=${(event) => setDirectory(event.target.value)} /></label>`}
+          placeholder="the job's checkpoint directory" onInput=${(event) => setDirectory(event.target.value)} /></label>`}
         ${asked === "stop" && html`<label><input type="checkbox" checked=${drain}
-          onChange=${(event) => setDrain(event.target.checked)} /> drain: windows and timers fire first</label>`}
+          onChange=${(event) => setDrain(event.target.checked)} /> drain: fire all windows and timers first</label>`}
         <p class="buttons"><button type="button" onClick=${() => dialog.current.close()}>Back</button>
           <button type="submit" class=${asked}>${CONFIRM[asked]}</button></p>
       </form>

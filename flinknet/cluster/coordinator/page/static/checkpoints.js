@@ -38,8 +38,8 @@ const PARTS = [
   { name: "duration", title: "Duration", show: f.milliseconds, label: "from the trigger to its acknowledgement" },
   { name: "start_delay", title: "Start delay", show: f.milliseconds, label: "from the trigger to its first barrier" },
   { name: "alignment", title: "Alignment", show: f.milliseconds, label: "from its first barrier to its last" },
-  { name: "sync", title: "Sync", show: f.milliseconds, label: "records waited while its state was captured" },
-  { name: "async", title: "Async", show: f.milliseconds, label: "the state was written" },
+  { name: "sync", title: "Sync", show: f.milliseconds, label: "time in which records waited while its state was captured" },
+  { name: "async", title: "Async", show: f.milliseconds, label: "time in which its state was written" },
   { name: "state_size", title: "State", show: f.bytes },
   { name: "processed_data", title: "Processed", show: f.bytes, label: "in-flight data processed during alignment" },
   { name: "persisted_data", title: "Persisted", show: f.bytes, label: "in-flight data stored" },
@@ -57,13 +57,13 @@ export function Checkpoints({ checkpoints, base }) {
       ${latest.restored && html`<div><dt>restored from</dt><dd>${latest.restored.external_path}</dd></div>`}
       ${latest.savepoint && html`<div><dt>last savepoint</dt><dd>${latest.savepoint.external_path}</dd></div>`}
     </dl>
-    ${counts.completed > 0 && html`<div class="wide" tabindex="0" role="region" aria-label="completed checkpoints"><table class="plain"><caption>Completed, as far as they are remembered</caption>
+    ${counts.completed > 0 && html`<div class="wide" tabindex="0" role="region" aria-label="completed checkpoints"><table class="plain"><caption>Completed checkpoints that the coordinator remembers</caption>
       <thead><tr><th class="text" scope="col"></th>${STATISTICS.map((one) => html`<th scope="col">${one}</th>`)}</tr></thead>
       <tbody>${SUMMARY.map(([name, title, show]) => html`<tr><th class="text" scope="row">${title}</th>
         ${STATISTICS.map((one) => html`<td>${show(summary[name][one])}</td>`)}</tr>`)}</tbody></table></div>`}
     ${parts && html`<${Table} key=${parts.id} columns=${PARTS} rows=${parts.rows} get=${byPlace(parts.columns)}
       label=${`Subtasks in checkpoint ${parts.id}`} initial=${{ name: "duration", descending: true }} />`}
     <${Table} columns=${COLUMNS} rows=${rows} get=${byName} label="History" link=${(row) => `${base}/${row.id}`}
-      empty="none was taken: the job has no periodic checkpoints, or the first is still to come" />
+      empty="none yet, or the job has no periodic checkpoints" />
   </div>`;
 }

@@ -14,7 +14,7 @@ export function Exceptions({ exceptions }) {
       <details open=${at === 0}><summary>Traceback</summary><pre tabindex="0">${entry.stacktrace}</pre></details>
     </li>`)}
   </ol>
-  ${truncated && html`<p class="muted">Older ones are not kept.</p>`}`;
+  ${truncated && html`<p class="muted">Older failures are not kept.</p>`}`;
 }
 
 const lastLine = (trace) => trace.trim().split("\n").findLast((line) => line.trim() && !line.startsWith(" ")) ?? trace;

@@ -43,9 +43,9 @@ export function Flame({ job, vertex }) {
     </p>
     ${answer.state === "asked" && html`<p class="muted">Samples are being taken …</p>`}
     ${answer.state === "refused" && html`<p class="muted">There is no flame graph: ${answer.why}.</p>`}
-    ${answer.state === "told" && !data && html`<p class="muted">No samples yet: try again in a moment.</p>`}
+    ${answer.state === "told" && !data && html`<p class="muted">There are no samples yet: try again in a moment.</p>`}
     ${answer.state === "told" && data && html`
-      <p class="muted">${count(data.value)} samples until ${clock(answer.endTimestamp)}. Choose a box to look into it.</p>
+      <p class="muted">${count(data.value)} samples until ${clock(answer.endTimestamp)}. Choose a box to zoom in.</p>
       <${Boxes} data=${data} choose=${setRoot} />`}
   </section>`;
 }

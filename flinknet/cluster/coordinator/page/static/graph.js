@@ -192,7 +192,7 @@ function Node({ job, vertex, place, isCulprit, isChosen }) {
           text=${`busy ${percent(vertex.busy)} · backpr. ${percent(vertex.backpressured)}`} />
         <${Line} x="10" y="87" width=${inner}
           text=${`in ${perSecond(vertex.records_in_per_s)} · out ${perSecond(vertex.records_out_per_s)}`} />`
-      : html`<text x="10" y="71">not reported now</text>`}
+      : html`<text x="10" y="71">no current report</text>`}
     <${Line} x="10" y="103" width=${inner} kind="quiet"
       text=${`in ${count(vertex.records_in)} · out ${count(vertex.records_out)}`} />
   </a>`;

@@ -14,7 +14,7 @@ const VERDICTS = { healthy: "✓ Healthy", troubled: "◆ Held up", unknown: "�
 
 export function Job({ told, route, chart }) {
   const { job, diagnosis, exceptions } = told;
-  if (!job) return html`<p>There is no such job: it has been forgotten. <a href="#/">All jobs</a></p>`;
+  if (!job) return html`<p>There is no such job, or the coordinator no longer remembers it. <a href="#/">All jobs</a></p>`;
   const base = `#/jobs/${job.id}`;
   const culprits = new Set(diagnosis.findings.map(({ culprit }) => culprit.vertex_id).filter(Boolean));
   const tabs = [
@@ -64,9 +64,9 @@ function Lost({ diagnosis }) {
     finding.lost.map((lost) => ({ finding, lost, culprit: finding.culprit.operator || finding.culprit.worker_ids[0] })));
   if (!rows.length) return null;
   return html`<div class="wide" tabindex="0" role="region" aria-label="time lost"><table class="plain"><caption>Time lost in the last ${f.duration(diagnosis.seconds)}</caption>
-    <thead><tr><th class="text" scope="col">Task</th><th class="text" scope="col">lost to</th>
-      <th class="text" scope="col">because of</th><th scope="col">Seconds</th><th scope="col">Share</th>
-      <th scope="col">Records out/s</th><th class="text" scope="col">still waits</th></tr></thead>
+    <thead><tr><th class="text" scope="col">Task</th><th class="text" scope="col">Lost to</th>
+      <th class="text" scope="col">Cause</th><th scope="col">Seconds</th><th scope="col">Share</th>
+      <th scope="col">Records out/s</th><th class="text" scope="col">Still waits</th></tr></thead>
     <tbody>${rows.slice(0, 20).map(({ finding, lost, culprit }) => html`<tr>
       <td class="text">${lost.task.name}</td><td class="text">${culprit}</td>
       <td class="text">${f.words(finding.kind)}</td><td>${lost.seconds.toFixed(1)}</td>

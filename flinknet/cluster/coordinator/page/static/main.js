@@ -88,7 +88,7 @@ function Page({ route }) {
       <label>Refresh <select value=${page.pauseMs} onChange=${setPause}>
         ${PAUSES_MS.map(([ms, said]) => html`<option value=${ms}>${said}</option>`)}</select></label>
     </header>
-    ${trouble && html`<p class="trouble" role="alert">${trouble}${told ? ". What is shown is old." : "."}</p>`}
+    ${trouble && html`<p class="trouble" role="alert">${trouble}${told ? ". The page shows the last answer." : "."}</p>`}
     <main id="main" tabindex="-1">
       ${wantsToken ? html`<${Login} />` : told ? html`<${View} told=${told} route=${route} />` : html`<p>…</p>`}
     </main>`;
@@ -111,7 +111,7 @@ function Login() {
   };
   return html`<form class="login" onSubmit=${submit}>
     <h1>Cluster token</h1>
-    <p>This cluster tells nothing without its token: it is in FLINKNET_CLUSTER_TOKEN of whoever started it.</p>
+    <p>This cluster requires its token: the FLINKNET_CLUSTER_TOKEN with which it was started.</p>
     <label>Token <input name="token" type="password" autocomplete="off" required /></label>
     <button type="submit">Show</button>
   </form>`;

@@ -14,9 +14,9 @@ const TITLES = {
   channel: ["Channel", f.count],
   channels: ["Channels", f.count],
   subpartitions: ["Subpartitions", f.count],
-  credit: ["Credit", f.count, "buffers that the peer has free for what this side sends"],
+  credit: ["Credit", f.count, "free buffers of the peer for data of this side"],
   backlog: ["Backlog", f.count, "buffers that wait to be sent"],
-  in_flight: ["In flight", f.count, "buffers at the socket"],
+  in_flight: ["In flight", f.count, "buffers in the socket"],
   bytes_out: ["Sent", f.bytes],
   bytes_in: ["Received", f.bytes],
   buffers_out: ["Buffers out", f.count],
@@ -26,11 +26,11 @@ const TITLES = {
   stalled: ["Stalled", f.yesNo],
   queued_buffers: ["Queued", f.count],
   queued_bytes: ["Queued bytes", f.bytes],
-  buffered_bytes: ["Buffered", f.bytes, "here and at the producers"],
-  time_to_consume: ["To consume", f.milliseconds, "how long the task will take for what is buffered"],
-  credit_announced: ["Credit", f.count, "free buffers that producers know of"],
-  credit_unannounced: ["Unannounced", f.count, "free buffers that producers have not been told of"],
-  credit_held: ["Held back", f.count, "unannounced while the gate is busy: for producers this is no credit"],
+  buffered_bytes: ["Buffered", f.bytes, "received, or waiting at the producers"],
+  time_to_consume: ["To consume", f.milliseconds, "estimated time in which the task consumes the buffered data"],
+  credit_announced: ["Credit", f.count, "free buffers announced to producers"],
+  credit_unannounced: ["Unannounced", f.count, "free buffers not announced to producers"],
+  credit_held: ["Held back", f.count, "not announced while the gate is busy, so producers cannot use it"],
   channels_short: ["Short channels", f.count, "channels whose producers wait for credit"],
   exclusive_in_use: ["Exclusive used", f.count],
   exclusive_buffers: ["Exclusive", f.count],
@@ -39,7 +39,7 @@ const TITLES = {
   floating_in_use: ["Floating used", f.count],
   floating_size: ["Floating", f.count],
   floating_free: ["Floating free", f.count],
-  blocked: ["Blocked", f.count, "subpartitions that wait to be resumed"],
+  blocked: ["Blocked", f.count, "subpartitions that wait for their consumers to resume them"],
   in_use: ["Pool used", f.count],
   size: ["Pool", f.count],
   longest_queue: ["Longest queue", f.count],
@@ -50,11 +50,11 @@ const POOLS = [
   { name: "free", title: "Free", show: f.count },
   { name: "total", title: "Buffers", show: f.count },
   { name: "exclusive", title: "Exclusive", show: f.count },
-  { name: "requested", title: "Requested", show: f.count, label: "what all pools would take if they could" },
+  { name: "requested", title: "Requested", show: f.count, label: "buffers that all pools would use if they could" },
   { name: "local_pools", title: "Local pools", show: f.count },
   { name: "segment_bytes", title: "Buffer size", show: f.bytes },
-  { name: "loop_lag_ms", title: "Loop lag", show: f.milliseconds, label: "by how much a timer was late at most" },
-  { name: "left_out", title: "Left out", show: f.count, label: "rows for which the report had no room" },
+  { name: "loop_lag_ms", title: "Loop lag", show: f.milliseconds, label: "maximum delay of a timer" },
+  { name: "left_out", title: "Left out", show: f.count, label: "rows that did not fit into the report" },
 ];
 
 export function Network({ network }) {
@@ -62,7 +62,7 @@ export function Network({ network }) {
     <${Table} columns=${POOLS} rows=${network.pools} get=${byName} label="Network buffer pools" />
     <${Rows} told=${network.connections} label="Connections"
       empty="this job needs none: all of its channels are within one worker" />
-    <${Rows} told=${network.channels} label="Channels where most waits" first="backlog" />
+    <${Rows} told=${network.channels} label="Channels with the most waiting data" first="backlog" />
     <${Rows} told=${network.gates} label="Input gates" first="backlog" />
     <${Rows} told=${network.partitions} label="Result partitions" first="queued_buffers" />
   </div>`;

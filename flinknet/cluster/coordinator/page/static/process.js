@@ -37,7 +37,7 @@ export function Process({ name, tab }) {
     <p class="choices"><button type="button" onClick=${load}>read again</button>
       <label>Filter <input type="search" value=${sought} onInput=${(event) => setSought(event.target.value)} /></label>
       <span class="muted" role="status">${answer.state === "asked" ? "…" : answer.state === "refused" ? answer.why
-        : found.length ? `${found.length} of ${answer.blocks.length}` : answer.blocks.length ? "nothing of that" : EMPTY[chosen]}</span></p>
+        : found.length ? `${found.length} of ${answer.blocks.length}` : answer.blocks.length ? "no match" : EMPTY[chosen]}</span></p>
     ${found.length > 0 && answer.of === chosen && html`
       <pre class="text" tabindex="0" role="region" aria-label=${`${title} of ${name}`}>${found.join(chosen === "thread-dump" ? "\n" : "")}</pre>`}
   </section>`;

@@ -31,7 +31,7 @@ const BACKPRESSURE = (get, sampled) => [
   ...WHO,
   { name: "backpressured", title: "Backpressured", show: f.percent },
   ...(sampled ? [{ name: "sampled", title: "Sampled", show: f.percent,
-    label: "part of the samples in which it waited for an output buffer" }] : []),
+    label: "share of the samples in which it waited for an output buffer" }] : []),
   { name: "idle", title: "Idle", show: f.percent },
   { name: "busy", title: "Busy", show: f.percent },
   { name: "level", title: "Status", isText: true, show: f.text },
@@ -43,16 +43,16 @@ const BACKPRESSURE = (get, sampled) => [
 
 const BUFFERS = [
   ...WHO,
-  { name: "in_pool", title: "In pool", show: f.percent, label: "part of the input buffers that producers cannot fill: it holds data, or is held back" },
-  { name: "out_pool", title: "Out pool", show: f.percent, label: "part of the output buffers in use" },
+  { name: "in_pool", title: "In pool", show: f.percent, label: "share of the input buffers that producers cannot fill: they hold data, or are held back" },
+  { name: "out_pool", title: "Out pool", show: f.percent, label: "share of the output buffers in use" },
   { name: "exclusive", title: "Exclusive", show: f.percent },
   { name: "floating", title: "Floating", show: f.percent },
   { name: "queued_in", title: "Queued in", show: f.count },
   { name: "queued_out", title: "Queued out", show: f.count },
   { name: "backlog", title: "Backlog", show: f.count, label: "buffers that wait at the producers" },
-  { name: "credit_announced", title: "Credit", show: f.count, label: "free buffers that producers know of" },
+  { name: "credit_announced", title: "Credit", show: f.count, label: "free buffers announced to producers" },
   { name: "credit_unannounced", title: "Unannounced", show: f.count },
-  { name: "credit_held", title: "Held back", show: f.count, label: "unannounced while the gate is busy: for producers this is no credit" },
+  { name: "credit_held", title: "Held back", show: f.count, label: "not announced while the gate is busy, so producers cannot use it" },
   { name: "channels_short", title: "Short channels", show: f.count, label: "channels whose producers wait for credit" },
   { name: "meaning", title: "Meaning", isText: true, show: (value) => (value ? f.words(value) : "–") },
 ];
@@ -93,13 +93,13 @@ export function Vertex({ jobId, vertex, tab, chart }) {
     subtasks: () => subtasks(SUBTASKS, "Subtasks"),
     watermarks: () => vertex.rows.every((row) => get(row, "watermark_ms") === null)
       ? html`<div>${subtasks(WATERMARKS, "Watermarks by subtask")}
-        <p class="muted">There is none: no record that comes here has a timestamp, as far as workers have reported.</p></div>`
+        <p class="muted">There are no watermarks: no record that comes here has a timestamp, according to the last reports.</p></div>`
       : subtasks(WATERMARKS, "Watermarks by subtask"),
     backpressure: () => html`<${Backpressure} key=${vertex.id} job=${jobId} vertex=${vertex} get=${get} />`,
     buffers: () => subtasks(BUFFERS, "Buffers by subtask"),
     latency: () => html`<${Table} key="latency" columns=${LATENCY} rows=${vertex.latency} get=${byName}
       label="Latency from sources" initial=${{ name: "p99", descending: true }}
-      empty="no latency marker has come: sources emit them with set_latency_tracking_interval" />`,
+      empty="no latency marker has arrived: sources emit them with set_latency_tracking_interval" />`,
     metrics: () => html`<${Metrics} vertex=${vertex} chart=${chart} />`,
     flame: () => html`<${Flame} job=${jobId} vertex=${vertex} />`,
   };
@@ -132,7 +132,7 @@ function Backpressure({ job, vertex, get }) {
   const got = (row, name) => (name === "sampled" ? ratios.get(get(row, "subtask")) ?? null : get(row, name));
   return html`<div>
     <p class="choices"><button type="button" onClick=${take}>compare with samples</button>
-      <span class="muted" role="status">${answer?.said ?? "Time is always measured; samples cost the workers something."}</span></p>
+      <span class="muted" role="status">${answer?.said ?? "Times are always measured; samples cost the workers some time."}</span></p>
     <${Table} key=${ratios ? "both" : "time"} columns=${BACKPRESSURE(get, ratios)} rows=${vertex.rows} get=${got}
       label="Backpressure by subtask" initial=${{ name: "backpressured", descending: true }} />
   </div>`;
@@ -154,7 +154,7 @@ function Metrics({ vertex, chart }) {
       <datalist id="metric-names">${vertex.metric_names.map((one) => html`<option value=${one} />`)}</datalist>
       <button type="submit">plot</button>
       <span class="muted">${vertex.metric_names.length} metrics; the line is the mean over the subtasks, the band
-        from the least to the largest.</span>
+        reaches from the smallest to the largest.</span>
     </form>
     <div class="plots">${chart.names.map((one) => html`<${Plot} key=${one} name=${one} points=${chart.points(one)} told=${chart.told(one)}
       onRemove=${() => chart.remove(one)} />`)}</div>
