@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import traceback
 
-__all__ = ["TEXT_CHARACTERS_MAX", "printable", "text_of", "traceback_of"]
+__all__ = ["TEXT_CHARACTERS_MAX", "counted", "printable", "text_of", "traceback_of"]
 
 TEXT_CHARACTERS_MAX = 16 * 1024
 """Limit for the text of one error: longer texts hold data, not explanations."""
@@ -22,6 +22,11 @@ _HARMFUL = re.compile(
     "\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"  # other newlines; changes of direction
     "\ud800-\udfff]"  # lone surrogates: a pair would be one character
 )
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, as ``"1 worker"`` or ``"1,200 workers"``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def printable(text: str) -> str:

@@ -45,7 +45,9 @@ def _no_option(context: typer.Context, value: Path) -> Path:
     if str(value).startswith("-"):
         near = _nearest_option(context, str(value))
         hint = f" Did you mean {near}?" if near else ""
-        raise typer.BadParameter(f"No such option: {value}.{hint} The job's own follow JOB.py.")
+        raise typer.BadParameter(
+            f"No such option: {value}.{hint} Options of the job follow JOB.py."
+        )
     return value
 
 
@@ -71,8 +73,8 @@ JobArguments = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="ARGUMENTS",
-        help="Arguments and options for the job file: what is none of those below, and all that "
-        "follows --.",
+        help="Arguments and options for the job file: each option that is not listed below, and "
+        "everything after --.",
         callback=_tell_of_likely_mistakes,
     ),
 ]
@@ -83,7 +85,7 @@ EventLoop = Annotated[
 ]
 LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"] | None,
-    typer.Option(help="From which level on what user code logs is shown; debug: flinknet's, too."),
+    typer.Option(help="Lowest level of user code's log lines to show; debug adds flinknet's own."),
 ]
 On = Annotated[
     str | None,
@@ -111,7 +113,7 @@ AllowNonRestoredState = Annotated[
     bool,
     typer.Option(
         "--allow-non-restored-state",
-        help="Leave state of operators behind that the job does not have.",
+        help="Skip state of operators that the job does not have.",
     ),
 ]
 SavedJob = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, or its name.")]
@@ -124,9 +126,9 @@ RunningCluster = Annotated[
         "--cluster",
         "--coordinator",
         metavar="NAME",
-        help="The cluster: its name, or HOST:PORT of its coordinator, whose token "
-        "FLINKNET_CLUSTER_TOKEN is; by default that of the configuration's cluster.host and "
-        "cluster.coordinator_port, or else the cluster `default` of this machine.",
+        help="The cluster: its name, or HOST:PORT of its coordinator with the token in "
+        "FLINKNET_CLUSTER_TOKEN. Default: cluster.host and cluster.coordinator_port of the "
+        "configuration if it sets a port, otherwise the cluster `default` of this machine.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]

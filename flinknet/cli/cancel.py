@@ -19,11 +19,11 @@ def cancel(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel a running job, and print the state that it ended in.
+    """Cancel a job, and print the state in which it ended.
 
-    The job writes no savepoint; its checkpoints stay unless the job says otherwise.
-    FLINKNET_CLUSTER_TOKEN is the cluster's secret, as that of the cluster was set. Exit status: 0
-    the job has ended, 1 it does not run, 2 refused.
+    The job writes no savepoint; its checkpoints stay unless the job says otherwise. A job that had
+    ended before stays as it is, and its state is printed. FLINKNET_CLUSTER_TOKEN is the cluster's
+    token. Exit status: 0 the job has ended, 2 refused, or there is no such job.
     """
     state = asyncio.run(_cancel(cluster_client(cluster, config), job))
     print(json.dumps({"state": state}) if as_json else state)

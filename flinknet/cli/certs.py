@@ -36,23 +36,28 @@ _CLOCK_DIFFERENCE = timedelta(minutes=5)
 """Backdating of a certificate, because the clocks of hosts differ."""
 
 Directory = Annotated[
-    Path, typer.Argument(metavar="DIR", help="Where the authority and its certificates are.")
+    Path, typer.Argument(metavar="DIR", help="Directory of the authority and its certificates.")
 ]
-Days = Annotated[int, typer.Option(min=1, max=36_500, help="Days for which it is valid.")]
+Days = Annotated[
+    int, typer.Option(min=1, max=36_500, help="Days for which the certificate is valid.")
+]
 
 certs = typer.Typer(
     help="Make and renew the certificates of a cluster.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 
 
 @certs.command("init")
 def init(directory: Directory, *, days: Days = 3650) -> None:
-    """Make an authority in DIR, which must have none."""
+    """Make a certificate authority in DIR; DIR must not have one yet."""
     place = directory / f"{_AUTHORITY}.pem"
     if place.exists():
-        raise ConfigurationError(f"{directory} has an authority already: {place}")
+        raise ConfigurationError(
+            f"{directory} already has an authority, {place}: choose another directory"
+        )
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(f"flinknet authority {machine.token_hex(4)}")
@@ -71,18 +76,18 @@ def issue(
     name: Annotated[
         str,
         typer.Argument(
-            help='The worker\'s id, as "worker-0"; or one for several, as "worker-*"; or any name '
-            "for a coordinator or a client."
+            help='Id of a worker ("worker-0"), pattern for several workers ("worker-*"), or any '
+            "name for a coordinator or a client."
         ),
     ],
     *,
     host: Annotated[
         list[str] | None,
-        typer.Option(help="Name or address under which a coordinator is reached; may be repeated."),
+        typer.Option(help="Host name or IP address of a coordinator; may be repeated."),
     ] = None,
     days: Days = 90,
 ) -> None:
-    """Make a certificate with the authority of DIR, in place of one of that name."""
+    """Make a certificate with the authority in DIR; it replaces one of the same name."""
     names = [_alternative(one) for one in (name, *(host or ()))]
     _issue(directory, _file_of(name), name, names, timedelta(days=days))
     print(directory / f"{_file_of(name)}.pem")
@@ -93,19 +98,20 @@ def renew(
     directory: Directory,
     *,
     within: Annotated[
-        int, typer.Option(min=0, help="Renew those that are valid for fewer days than this.")
+        int, typer.Option(min=0, help="Renew certificates that are valid for fewer days than this.")
     ] = 30,
     days: Days = 90,
 ) -> None:
-    """Make the certificates of DIR anew that expire soon; processes that use them read them."""
+    """Renew the certificates in DIR that expire soon; running processes read the new files."""
     soon = datetime.now(UTC) + timedelta(days=within)
     for file, certificate in _certificates(directory):
         if file.stem == _AUTHORITY:
             if certificate.not_valid_after_utc < soon:
                 raise ConfigurationError(
                     f"the authority {file} expires on {certificate.not_valid_after_utc:%Y-%m-%d}: "
-                    "make another one in another directory, and let every process believe both (an "
-                    "authority file may have several certificates) before it uses the new one"
+                    "make a new one in another directory, and let every process trust both (an "
+                    "authority file may have several certificates) before any process uses a "
+                    "certificate of the new one"
                 )
         elif certificate.not_valid_after_utc < soon:
             names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
@@ -116,7 +122,7 @@ def renew(
 
 @certs.command("show")
 def show(directory: Directory) -> None:
-    """Show the certificates of DIR: their names, their end, and their SHA-256 for ``pinned``."""
+    """Show the certificates in DIR: names, expiry, and the SHA-256 fingerprint for ``pinned``."""
     table = Table("file", "names", "valid until", "SHA-256", box=box.SIMPLE_HEAD)
     for file, certificate in _certificates(directory):
         names = ", ".join(str(one.value) for one in _names(certificate)) or "authority"
@@ -199,7 +205,9 @@ def _name(common_name: str) -> x509.Name:
     try:
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     except ValueError as error:
-        raise ConfigurationError(f"{common_name[:80]!r} cannot be a name: {error}") from error
+        raise ConfigurationError(
+            f"{common_name[:80]!r} cannot be the name of a certificate: {error}"
+        ) from error
 
 
 def _alternative(name: str) -> x509.GeneralName:
@@ -210,7 +218,7 @@ def _alternative(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
     except ValueError as error:
         raise ConfigurationError(
-            f"{name[:80]!r} cannot be in a certificate: write letters of ASCII"
+            f"{name[:80]!r} cannot be in a certificate: use ASCII letters"
         ) from error
 
 
@@ -247,7 +255,7 @@ def _load(file: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(file.read_bytes())
     except ValueError as error:
-        raise ConfigurationError(f"{file} is no certificate") from error
+        raise ConfigurationError(f"{file} is not a certificate") from error
 
 
 def _names(certificate: x509.Certificate) -> Sequence[x509.GeneralName]:

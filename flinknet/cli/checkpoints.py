@@ -28,14 +28,14 @@ from flinknet.texts import printable
 __all__ = ["checkpoints_app"]
 
 checkpoints_app = typer.Typer(
-    help="Look at the checkpoints of jobs.", no_args_is_help=True, rich_markup_mode=None
+    help="Inspect the checkpoints of jobs.", no_args_is_help=True, rich_markup_mode=None
 )
 
 Directory = Annotated[
     str,
     typer.Argument(
         metavar="DIR",
-        help="The directory, or URL, of all jobs' checkpoints, of one job's, or of one.",
+        help="Directory or URL of one checkpoint, or of the checkpoints of one job or of all jobs.",
         show_default=False,
     ),
 ]
@@ -47,7 +47,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 def list_checkpoints(
     directory: Directory, *, config: ConfigFile = None, as_json: AsJson = False
 ) -> None:
-    """List checkpoints and savepoints. Exit status: 0 listed, 2 there are none."""
+    """List checkpoints and savepoints. Exit status: 0 listed, 2 DIR has none."""
     found = _found(directory, config)
     if as_json:
         print(json.dumps([_summary(kept) for kept in found], indent=2))
@@ -57,9 +57,9 @@ def list_checkpoints(
 
 @checkpoints_app.command()
 def show(directory: Directory, *, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Show what a checkpoint holds; of several the last complete one.
+    """Show the contents of a checkpoint; if DIR has several, of the last complete one.
 
-    Exit status: 0 shown, 2 there is none, or it cannot be read.
+    Exit status: 0 shown, 2 DIR has no complete checkpoint, or it cannot be read.
     """
     found = _found(directory, config)
     usable = [kept for kept in found if kept.state != "incomplete"]
@@ -67,7 +67,7 @@ def show(directory: Directory, *, config: ConfigFile = None, as_json: AsJson = F
         raise CheckpointNotFoundError(f"{directory} has no complete checkpoint")
     if len({kept.directory.partition("/")[0] for kept in usable}) > 1:
         raise CheckpointNotFoundError(
-            f"{directory} has checkpoints of several jobs: name the directory of one"
+            f"{directory} has checkpoints of several jobs: give the directory of one job"
         )
     kept = usable[-1]
     if kept.metadata is None:

@@ -23,7 +23,7 @@ from flinknet.cluster.launch.daemon import LAST_LINES, start_cluster, stop_clust
 from flinknet.cluster.launch.fitting_table import FittingTable
 from flinknet.cluster.launch.named_clusters import NamedCluster, named_cluster
 from flinknet.config.loading import load_settings
-from flinknet.texts import printable
+from flinknet.texts import counted, printable
 
 __all__ = ["start", "status", "stop"]
 
@@ -34,7 +34,9 @@ ClusterName = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(help="Worker processes; 0: a coordinator alone, which `flinknet worker` joins."),
+    typer.Option(
+        help="Worker processes; 0 starts a coordinator alone, for workers of `flinknet worker`."
+    ),
 ]
 
 
@@ -46,11 +48,11 @@ def start(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a cluster that stays when the terminal is closed, and print where it is.
+    """Start a cluster that stays when the terminal is closed, and print its address.
 
-    Jobs run on it with `flinknet run JOB.py --cluster NAME`. Its token is that of
-    FLINKNET_CLUSTER_TOKEN, if there is one, or its own. Exit status: 0 it is ready, 1 it did not
-    come up, 2 refused: one of that name runs, for example.
+    Jobs run on it with `flinknet run JOB.py --cluster NAME`. Its token is FLINKNET_CLUSTER_TOKEN if
+    that is set, otherwise a new one. Exit status: 0 the cluster is ready, 1 it did not start, 2
+    refused, for example because a cluster of that name runs.
     """
     directory = ClusterDirectory(name)
     started = start_cluster(directory, config, workers, slots)
@@ -102,8 +104,8 @@ def _print_dead(directory: ClusterDirectory, running: RunningCluster, *, as_json
         print(json.dumps({**told, "pid": running.pid, "log": lines}, indent=2))
         return
     print(
-        f"cluster {directory.name} is dead: its supervisor (pid {running.pid}) has ended without "
-        "being told to, and its coordinator and workers with it"
+        f"cluster {directory.name} is dead: its supervisor (pid {running.pid}) has ended "
+        "unexpectedly, and its coordinator and workers with it"
     )
     print(f"the last lines of {directory.log}:")
     for line in lines:
@@ -124,7 +126,8 @@ def _print_running(told: dict[str, Any]) -> None:
     there = [one for one in told["workers"] if one["loss"] is None]
     print(f"cluster {told['name']} runs at {told['address']}")
     print(f"page: {told['page']}")
-    print(f"{len(there)} workers, {told['slots']} slots, {told['free_slots']} of them free")
+    slots = counted(told["slots"], "slot")
+    print(f"{counted(len(there), 'worker')}, {slots}, {told['free_slots']} of them free")
     if told["workers"]:
         table = FittingTable(names=("worker", "state", "address"), numbers=("pid", "slots", "free"))
         for one in told["workers"]:

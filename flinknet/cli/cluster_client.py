@@ -28,8 +28,8 @@ def running_cluster(cluster: str | None, config: Path | None) -> NamedCluster:
     if ClusterDirectory(DEFAULT_NAME).running() is not None:
         return named_cluster(DEFAULT_NAME, config)
     raise ConfigurationError(
-        "the cluster is not known: name it by --cluster NAME or --cluster HOST:PORT, as its "
-        "coordinator says where it listens, or set cluster.coordinator_port for both"
+        "no cluster is given: use --cluster NAME, or --cluster HOST:PORT with the address that the "
+        "coordinator has printed, or set cluster.coordinator_port in the configuration of both"
     )
 
 

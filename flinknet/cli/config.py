@@ -19,7 +19,7 @@ from flinknet.errors import ConfigurationError
 __all__ = ["config_app"]
 
 config_app = typer.Typer(
-    help="Look at the configuration.", no_args_is_help=True, rich_markup_mode=None
+    help="Inspect the configuration.", no_args_is_help=True, rich_markup_mode=None
 )
 
 

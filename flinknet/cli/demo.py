@@ -41,7 +41,8 @@ def demo(
         float, typer.Option(help="Share of the measured maximum that the open-loop run offers.")
     ] = 0.5,
     kill: Annotated[
-        bool, typer.Option("--kill", help="Kill a worker in a third run: the answer is the same.")
+        bool,
+        typer.Option("--kill", help="Kill a worker in a third run; the result is the same."),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON, and progress to stderr.")
@@ -51,7 +52,7 @@ def demo(
     """Exchange real flights between worker processes; Spark prepares them and checks the answer.
 
     With --on spark the workers run in the executors of the same session.
-    Exit code 1 if a single aggregate differs from Spark's.
+    Exit status: 0 Spark's results agree, 1 an aggregate differs from Spark's, 2 refused.
     """
     parameters = DemoParameters(output, scale, sources, workers, slots, load, limit, kill)
     config = cluster_config(None, workers, slots, None, None, on, master)

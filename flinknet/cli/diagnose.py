@@ -14,7 +14,7 @@ from flinknet.cli.cluster_client import cluster_client
 from flinknet.cli.console import table_console
 from flinknet.cluster.control.client import CoordinatorClient
 from flinknet.cluster.launch.fitting_table import FittingTable
-from flinknet.texts import printable
+from flinknet.texts import counted, printable
 
 __all__ = ["diagnose", "verdict_in_words"]
 
@@ -31,11 +31,11 @@ def diagnose(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say who holds a job up, with the evidence and who has lost how much time to it.
+    """Show what holds a job up, with the evidence and the time that other tasks lost to it.
 
-    It is judged by what workers have reported in their last ten reports. The JSON is that of
+    The diagnosis uses the last ten reports of the workers. The JSON is that of
     /api/v1/jobs/JOB/diagnosis: its "verdict" is healthy, troubled or unknown.
-    FLINKNET_CLUSTER_TOKEN is the cluster's secret. Exit status: 0 said, 2 refused, or there is no
+    FLINKNET_CLUSTER_TOKEN is the cluster's token. Exit status: 0 shown, 2 refused, or there is no
     such job.
     """
     told = asyncio.run(_read(cluster_client(cluster, config), job))
@@ -73,10 +73,10 @@ def _lines(told: _Json) -> Iterator[str]:
 
 def _lost(lost: Sequence[_Json]) -> Iterator[str]:
     for one in lost[:_LOST_MAX]:
-        still = ", and waits now" if one["is_ongoing"] else ""
+        still = ", and is waiting now" if one["is_ongoing"] else ""
         yield f"  {one['task']['name']} lost {one['seconds']:.1f} s ({one['share']:.0%}){still}"
     if len(lost) > _LOST_MAX:
-        yield f"  and {len(lost) - _LOST_MAX} more lost less"
+        yield f"  and {counted(len(lost) - _LOST_MAX, 'more task')} lost less"
 
 
 def _table(tasks: Sequence[_Json]) -> FittingTable:

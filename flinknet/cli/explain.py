@@ -36,14 +36,14 @@ def explain(
     event_loop: EventLoop = None,
     config: ConfigFile = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Show who needs which buffers, in Flink's words.")
+        bool, typer.Option("--verbose", help="Show the buffers of each subtask, in Flink's terms.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show whether a job fits the workers, and the most memory that its exchange takes there.
+    """Show whether a job fits the workers, and the memory that its exchange takes at most.
 
-    The file runs up to its first execute(); nothing is started. Exit status: 0 explained, 2 no job
-    or not enough slots.
+    The file runs up to its first execute(); no process is started. Exit status: 0 explained, 1 the
+    job file failed, 2 refused, no job, or too few slots.
     """
     loaded = cluster_config(config, workers, slots, event_loop)
     with output_redirected(as_json):

@@ -12,21 +12,21 @@ from flinknet.cluster.launch.job_memory import JobMemory, Level
 from flinknet.graph.buffer_needs import BufferNeed, Verdict, WorkerNeeds
 from flinknet.graph.channel_state_bound import ChannelStateBound
 from flinknet.net.memory_bound import MemoryBound
-from flinknet.texts import printable
+from flinknet.texts import counted, printable
 
 __all__ = ["explanation", "summary"]
 
 _MEANINGS = {
-    Verdict.COMFORTABLE: "everybody gets the most that it can use",
-    Verdict.FITS: "everybody gets what is reserved for it, and they share the rest",
+    Verdict.COMFORTABLE: "each subtask gets as many buffers as it can use",
+    Verdict.FITS: "each subtask gets its reserved buffers, and all share the rest",
     Verdict.DEGRADED: "it runs with fewer exclusive buffers than configured",
     Verdict.TOO_SMALL: "it is refused",
 }
 _MEMORY = (
-    "What the exchange of a worker takes beyond a fresh process, in MiB: what it allocates when it "
-    "starts, what is expected of a job whose records are small beside record_bytes_max, and, part "
-    "by part, the most that it can hold, and what sets it. Not in it: what the kernel holds and "
-    "what functions keep."
+    "Memory that the exchange of a worker takes beyond a fresh process, in MiB: the allocation at "
+    "its start, the total expected of a job whose records are small beside record_bytes_max, and "
+    "the maximum of each part, with the options that set it. Memory of the kernel and of functions "
+    "is not included."
 )
 _LIMITS = {
     "network_memory": "network_memory_bytes",
@@ -47,14 +47,15 @@ _LIMITS = {
 """The settings that determine each part of the bound."""
 
 _CHANNEL_STATE = (
-    "What an unaligned checkpoint stores of what is in flight, in MiB: no more than is in flight "
-    "at once, if the barriers of a subtask come together; what comes between its first one and its "
-    "last one is stored, too, up to the limit, beyond which the checkpoint is given up. Workers "
-    "have it in memory until it is written, beyond the bound above."
+    "In-flight data that an unaligned checkpoint stores, in MiB. If the barriers of a subtask "
+    "arrive together, it is at most the data in flight at that moment. Data that arrives between "
+    "the first barrier and the last one is stored, too, up to the limit; beyond it, the checkpoint "
+    "is given up. Workers hold this data in memory until it is written, in addition to the maximum "
+    "above."
 )
 _CHANNEL_STATE_LIMITS = {
     "network_buffers": "segment_bytes, buffers_per_channel, floating_buffers_per_gate",
-    "broadcast_copies": "consumers of what is broadcast",
+    "broadcast_copies": "consumers of broadcast streams",
     "unfinished_records": "record_bytes_max, channels",
     "at_once": "",
     "limit": "checkpointing.channel_state_bytes_max",
@@ -63,15 +64,15 @@ _CHANNEL_STATE_LIMITS = {
 _LEVELS: dict[Level, str] = {
     "minimum": "to run, degraded",
     "required": "to run as configured",
-    "comfortable": "for the most that it can use",
+    "comfortable": "to run as fast as it can",
 }
 
 
 _SUMMARIES = {
     Verdict.COMFORTABLE: "fits: more network memory would change nothing",
     Verdict.FITS: "fits: it runs as configured, and faster with more network memory",
-    Verdict.DEGRADED: "runs, but with less network memory than it should have, so slower",
-    Verdict.TOO_SMALL: "does not fit: there is too little network memory, and it is refused",
+    Verdict.DEGRADED: "runs more slowly, because it has less network memory than configured",
+    Verdict.TOO_SMALL: "does not fit: there is too little network memory, so it is refused",
 }
 _WISHES: dict[Level, str] = {
     "minimum": "so that it runs at all",
@@ -98,7 +99,7 @@ def summary(memory: JobMemory) -> Group:
     workers, slots = cluster.workers, cluster.slots_per_worker
     lines = [
         f'Job "{memory.job}" {_SUMMARIES[memory.verdict]}.',
-        f"It takes {_counted(workers, 'worker')} with {_counted(slots, 'slot')} each.",
+        f"It takes {counted(workers, 'worker')} with {counted(slots, 'slot')} each.",
     ]
     for level, setting in memory.settings().items():
         rounded = f"{-(-setting // 2**20)}MiB"
@@ -108,12 +109,12 @@ def summary(memory: JobMemory) -> Group:
         )
     stored = sum(bound.at_once for bound in memory.channel_state().values())
     if stored:
-        lines.append(f"A checkpoint may store {_mebibytes(stored)} MiB of records on their way.")
+        lines.append(f"A checkpoint may store {_mebibytes(stored)} MiB of in-flight records.")
     if memory.broadcasts:
         lines.append(
-            f"From one with records on their way from {', '.join(memory.broadcasts)} the job goes "
-            "on at that parallelism alone: they are broadcast, and each consumer had others before "
-            "it. A savepoint has none."
+            f"From a checkpoint with in-flight records of {', '.join(memory.broadcasts)} the job "
+            "continues only at the same parallelism, because these are broadcast and each consumer "
+            "had different ones in flight. A savepoint has no in-flight records."
         )
     return Group(
         Text("\n".join(printable(line) for line in lines)),
@@ -145,27 +146,23 @@ def _memory_lines(memory: JobMemory) -> Group:
     lines.add_row(
         "expected",
         _size(expected[worker.worker_id].total),
-        f"the same, with {_counted(channels, 'channel')}, "
-        f"{_counted(shape.connections, 'connection')}, {_counted(shape.readers, 'reader')} and "
-        f"{_counted(shape.partitions, 'writer')}, and records that are small",
+        f"the same, with {counted(channels, 'channel')}, "
+        f"{counted(shape.connections, 'connection')}, {counted(shape.readers, 'reader')} and "
+        f"{counted(shape.partitions, 'writer')}, for small records",
     )
     lines.add_row(
         "at most",
         _size(bound.total),
-        f"whatever records and peers are like; {_size(int(getattr(bound, part)))} of it for "
+        f"for any records and peers; {_size(int(getattr(bound, part)))} of it for "
         f"{part.replace('_', ' ')} ({_LIMITS[part]})",
     )
     said = f"\nMemory that the exchange adds to {printable(worker.worker_id)}"
-    more = " and no more to any other worker" if len(memory.workers) > 1 else ""
-    return Group(Text(f"{said}{more}; what functions keep comes on top:"), lines)
+    more = ", the worker with the most" if len(memory.workers) > 1 else ""
+    return Group(Text(f"{said}{more}; memory of functions is not included:"), lines)
 
 
 def _size(number: int) -> str:
     return f"{number / 2**30:,.1f} GiB" if number >= 10 * 2**30 else f"{_mebibytes(number)} MiB"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def explanation(memory: JobMemory) -> Group:
@@ -220,7 +217,7 @@ def _verdict(memory: JobMemory) -> list[str]:
     if memory.verdict is Verdict.DEGRADED:
         limit = memory.degraded_gate_limit
         lines.append(
-            f"  network.required_buffers_per_gate_max = {limit}  is what it then runs with"
+            f"  network.required_buffers_per_gate_max = {limit}  is the limit that it then gets"
         )
     for level, setting in memory.settings().items():
         lines.append(f"  network.network_memory_bytes = {setting}  {_LEVELS[level]}")

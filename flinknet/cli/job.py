@@ -32,13 +32,13 @@ def job(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what each operator of a job has moved, how fast, and where its time goes.
+    """Show the records, rates and times of each operator of a job.
 
-    Busy, backpressured and the level are those of the subtask that was so for longest, of late. The
-    JSON has the answers of /v1/jobs/JOB as "job", /v1/jobs/JOB/checkpoints as "checkpoints",
-    /v1/jobs/JOB/exceptions as "exceptions", the tasks of the diagnosis as "tasks", and how long
-    latency markers take, if the job has some, as "latency".
-    FLINKNET_CLUSTER_TOKEN is the cluster's secret. Exit status: 0 shown, 2 refused, or there is no
+    Busy, backpressured and level are the highest recent values of all subtasks. The JSON has the
+    answers of /v1/jobs/JOB as "job", /v1/jobs/JOB/checkpoints as "checkpoints",
+    /v1/jobs/JOB/exceptions as "exceptions", the tasks of the diagnosis as "tasks", and the times of
+    latency markers, if the job has some, as "latency".
+    FLINKNET_CLUSTER_TOKEN is the cluster's token. Exit status: 0 shown, 2 refused, or there is no
     such job.
     """
     answers = asyncio.run(_read(cluster_client(cluster, config), job))
@@ -135,8 +135,8 @@ def _checkpoints(checkpoints: _Json) -> Iterator[str]:
     last = checkpoints["latest"]["completed"]
     if last is not None:
         yield (
-            f"the last one, {last['id']}, took {last['end_to_end_duration'] / 1000:.2f} s and has "
-            f"{last['state_size']:,} bytes"
+            f"the last completed one, {last['id']}, took "
+            f"{last['end_to_end_duration'] / 1000:.2f} s and has {last['state_size']:,} bytes"
         )
 
 

@@ -25,10 +25,10 @@ def jobs(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the jobs of a cluster, those that have ended too, as long as it remembers them.
+    """List the jobs of a cluster, including ended jobs that it still remembers.
 
-    The JSON is that of Flink's REST, /v1/jobs/overview. FLINKNET_CLUSTER_TOKEN is the cluster's
-    secret. Exit status: 0 listed, 2 refused, or the cluster cannot be reached.
+    The JSON is that of Flink's REST API, /v1/jobs/overview. FLINKNET_CLUSTER_TOKEN is the cluster's
+    token. Exit status: 0 listed, 2 refused, or the cluster cannot be reached.
     """
     overview = asyncio.run(_read(cluster_client(cluster, config)))
     if as_json:

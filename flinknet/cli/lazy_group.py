@@ -87,7 +87,7 @@ def _found(module: str, name: str, extra: str) -> Callable[..., Any] | typer.Typ
         if not extra or missing not in _EXTRA_MODULES:
             raise
         raise ConfigurationError(
-            f"flinknet {name} needs {missing}, and what else the extra {extra} brings: run "
+            f"flinknet {name} needs {missing} and other packages of the extra {extra}: run "
             f'pip install "flinknet[{extra}]"'
         ) from error
     finally:

@@ -30,7 +30,7 @@ _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 app = typer.Typer(
     cls=LazyGroup,
     help="flinknet: a data-exchange runtime for asyncio.",
-    epilog="--install-completion lets your shell complete all this: bash, zsh or fish.",
+    epilog="--install-completion installs completion for your shell: bash, zsh or fish.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     # Plain text wraps lines, while the boxes of Rich would cut them off.
@@ -41,7 +41,7 @@ app.add_typer(config_app, name="config")
 app.add_typer(checkpoints_app, name="checkpoints")
 cluster_app = typer.Typer(
     cls=LazyGroup,
-    help="Start, look at and stop a cluster of this machine that stays.",
+    help="Start, inspect and stop a cluster that stays on this machine.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             raise
         print(printable(f"flinknet: {error.strerror}: {error.filename}"), file=sys.stderr)
         if "--install-completion" in (sys.argv if arguments is None else arguments):
-            print("--show-completion prints what would stand there.", file=sys.stderr)
+            print("--show-completion prints the script to add there.", file=sys.stderr)
         sys.exit(2)
     sys.exit(0)
 
@@ -102,18 +102,18 @@ def root(
     invocation.verbose = invocation.verbose or verbose
 
 
-_RUN = "Run a job file on a cluster of its own, or on one that runs."
-_EXPLAIN = "Show whether a job fits, and what memory it needs."
+_RUN = "Run a job file on a cluster of its own, or on a running one."
+_EXPLAIN = "Show whether a job fits, and its memory use."
 
 add_command(app, "run", "flinknet.cli.run", _RUN, passes_options_on=True)
 add_command(cluster_app, "start", "flinknet.cli.cluster", "Start a cluster that stays.")
-add_command(cluster_app, "status", "flinknet.cli.cluster", "Show a cluster, or why it is dead.")
+add_command(cluster_app, "status", "flinknet.cli.cluster", "Show a cluster, or why it died.")
 add_command(cluster_app, "stop", "flinknet.cli.cluster", "Stop a cluster and its processes.")
 add_command(app, "worker", "flinknet.cli.worker", "Run a worker that joins a coordinator.")
 add_command(app, "jobs", "flinknet.cli.jobs", "List the jobs of a cluster.")
-add_command(app, "job", "flinknet.cli.job", "Show what each operator of a job does.")
+add_command(app, "job", "flinknet.cli.job", "Show the work of each operator of a job.")
 add_command(app, "metrics", "flinknet.cli.metrics", "Show the metrics of a job.")
-add_command(app, "diagnose", "flinknet.cli.diagnose", "Say who holds a job up, and why.")
+add_command(app, "diagnose", "flinknet.cli.diagnose", "Show what holds a job up, and why.")
 add_command(app, "top", "flinknet.cli.top", "Watch a cluster, or one job of it.")
 add_command(app, "savepoint", "flinknet.cli.savepoint", "Write a savepoint of a running job.")
 add_command(app, "stop", "flinknet.cli.stop", "End a running job with a savepoint.")
@@ -124,5 +124,9 @@ add_command(
     app, "certs", "flinknet.cli.certs", "Make and renew the certificates of a cluster.", extra="tls"
 )
 add_command(
-    app, "demo", "flinknet.cli.demo", "Exchange flights; Spark checks the result.", extra="spark"
+    app,
+    "demo",
+    "flinknet.cli.demo",
+    "Exchange flights, and check them with Spark.",
+    extra="spark",
 )

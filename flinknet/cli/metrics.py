@@ -29,7 +29,8 @@ _AGGREGATES = ("min", "max", "avg", "sum")
 Names = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[NAME]...", help="Metrics, with * for any text: 'numRecords*'; by default all."
+        metavar="[NAME]...",
+        help="Metrics; * stands for any text: 'numRecords*'. Default: all metrics.",
     ),
 ]
 
@@ -40,25 +41,25 @@ def metrics(
     *,
     operator: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Only operators whose name has this text in it."),
+        typer.Option(metavar="TEXT", help="Only operators whose names contain this text."),
     ] = None,
     cluster: RunningCluster = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the metrics of a job, and those of its operators over their subtasks.
+    """Show the metrics of a job and of its operators, aggregated over their subtasks.
 
-    Values are those that workers last reported. The JSON is {"job": {NAME: VALUE}, "operators":
+    Values are from the last reports of the workers. The JSON is {"job": {NAME: VALUE}, "operators":
     [{"id", "name", "metrics": {NAME: {"min", "max", "avg", "sum"}}}]}. FLINKNET_CLUSTER_TOKEN is
-    the cluster's secret. Exit status: 0 shown, 2 refused, or there is no such job or metric.
+    the cluster's token. Exit status: 0 shown, 2 refused, or there is no such job or metric.
     """
     client = cluster_client(cluster, config)
     found = asyncio.run(_read(client, job, names or ["*"], operator))
     if not found["job"] and not any(one["metrics"] for one in found["operators"]):
         raise ConfigurationError(
-            f"no metric of {job} is called {' or '.join(names or '*')}"
+            f"job {job} has no metric {' or '.join(names or '*')}"
             + (f" at an operator with {operator!r} in its name" if operator else "")
-            + ": call flinknet metrics with the job alone to see which there are"
+            + f": `flinknet metrics {job}` lists all metrics"
         )
     if as_json:
         print(json.dumps(found, indent=2))

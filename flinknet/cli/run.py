@@ -24,7 +24,6 @@ from flinknet.cli.arguments import (
     LogLevel,
     Master,
     On,
-    RunningCluster,
     Slots,
     Workers,
     cluster_config,
@@ -51,10 +50,20 @@ __all__ = ["run"]
 EXIT_INTERRUPTED = 130
 
 
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        "--coordinator",
+        metavar="NAME",
+        help="The running cluster to use: its name, or HOST:PORT of its coordinator with the token "
+        "in FLINKNET_CLUSTER_TOKEN. Default: each job gets a cluster of its own.",
+    ),
+]
 Detach = Annotated[
     bool,
     typer.Option(
-        "--detach", help="Print the job's id when the cluster has it, and do not wait for its end."
+        "--detach", help="Print the job's id when it is submitted, and do not wait for its end."
     ),
 ]
 
@@ -63,24 +72,24 @@ WaitForSlots = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="How long the job waits for slots of the cluster, as 60s or 5min; without, a job that "
-        "does not fit is refused.",
+        help="Time that the job may wait for slots of the cluster, such as 60s or 5min. Default: a "
+        "job that does not fit is refused.",
     ),
 ]
 PyFiles = Annotated[
     str | None,
     typer.Option(
         metavar="FILES",
-        help="Python files that go to the workers with the job, between commas: modules (.py), "
-        "zips and wheels.",
+        help="Python files to send to the workers with the job, separated by commas: modules "
+        "(.py), zips and wheels.",
     ),
 ]
 Archives = Annotated[
     str | None,
     typer.Option(
         metavar="FILES",
-        help="Archives that do, between commas; FILE#NAME gives its directory a name, which "
-        "job_archive(NAME) finds.",
+        help="Archives to send to the workers with the job, separated by commas; FILE#NAME names "
+        "the directory, which job_archive(NAME) finds.",
     ),
 ]
 
@@ -89,7 +98,7 @@ def run(
     job: JobFile,
     arguments: JobArguments = None,
     *,
-    cluster: RunningCluster = None,
+    cluster: Cluster = None,
     detach: Detach = False,
     wait_for_slots: WaitForSlots = None,
     py_files: PyFiles = None,
@@ -105,11 +114,12 @@ def run(
     from_checkpoint: FromCheckpoint = None,
     allow_non_restored_state: AllowNonRestoredState = False,
 ) -> None:
-    """Run a job file on a cluster of its own, or on one that runs already.
+    """Run a job file on a cluster of its own, or on a running one.
 
-    Without --cluster each execute() of the file has a cluster of its own, on this machine unless
-    --on (cluster.launcher) says otherwise. Exit status: 0 all jobs finished, or were submitted, 1 a
-    job failed, 2 refused before anything was started, 130 Ctrl-C, which cancels the job.
+    Without --cluster, each execute() of the file starts a cluster of its own, on this machine
+    unless --on (cluster.launcher) says otherwise. Exit status: 0 all jobs finished or were
+    submitted, 1 a job or the job file failed, 2 refused before anything was started, 130 Ctrl-C,
+    which cancels the job.
     """
     of_own = {
         "--on": on,
@@ -175,14 +185,15 @@ def _place(
     if cluster is None:
         if of_running:
             raise ConfigurationError(
-                f"{of_running[0]} needs --cluster NAME: a cluster of the job's own has slots for "
-                "it alone, and ends with this program"
+                f"{of_running[0]} needs --cluster NAME: without it, the job gets a cluster of its "
+                "own, which ends with this program"
             )
         return None
     given = [name for name, value in of_own.items() if value is not None]
     if given:
         raise ConfigurationError(
-            f"{', '.join(given)}: the cluster {cluster} runs already, and has its own settings"
+            f"{', '.join(given)} cannot be used with --cluster: cluster {cluster} is already "
+            "running, and has its own settings"
         )
     return running_cluster(cluster, config)
 
@@ -222,7 +233,7 @@ class _Runner:
         """Execute a job; this is the executor of the job file."""
         if self._from_checkpoint is not None and self.jobs:
             raise ConfigurationError(
-                "--from-checkpoint is of one job, and the job file executes another one"
+                "--from-checkpoint applies to one job, but the job file executes another one"
             )
         graph = replace(
             graph,

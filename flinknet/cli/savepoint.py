@@ -23,7 +23,8 @@ __all__ = ["savepoint"]
 Directory = Annotated[
     str | None,
     typer.Argument(
-        metavar="[DIR]", help="Where: a directory or URL; by default with the job's checkpoints."
+        metavar="[DIR]",
+        help="Directory or URL for the savepoint. Default: that of the job's checkpoints.",
     ),
 ]
 
@@ -36,10 +37,10 @@ def savepoint(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a savepoint of a running job, which goes on, and print where it is.
+    """Write a savepoint of a running job, and print its location; the job goes on.
 
-    FLINKNET_CLUSTER_TOKEN is the cluster's secret, as that of the cluster was set. Exit status: 0
-    written, 1 the job does not run, 2 refused, or the savepoint failed.
+    FLINKNET_CLUSTER_TOKEN is the cluster's token. Exit status: 0 written, 1 the job is not running,
+    2 refused, no such job, or the savepoint failed.
     """
     place = None if directory is None else absolute_place(directory)
     location = asyncio.run(_savepoint(cluster_client(cluster, config), job, place))

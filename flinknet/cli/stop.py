@@ -28,20 +28,20 @@ def stop(
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Where: a directory or URL; by default with the job's checkpoints.",
+            help="Directory or URL for the savepoint. Default: that of the job's checkpoints.",
         ),
     ] = None,
     drain: Annotated[
-        bool, typer.Option("--drain", help="End as if the input had: windows fire before.")
+        bool, typer.Option("--drain", help="End the job as at the end of its input: windows fire.")
     ] = False,
     cluster: RunningCluster = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """End a running job with a savepoint, and print where it is.
+    """End a running job with a savepoint, and print the savepoint's location.
 
-    FLINKNET_CLUSTER_TOKEN is the cluster's secret, as that of the cluster was set. Exit status: 0
-    the job has ended, 1 it does not run, 2 refused, or the savepoint failed.
+    FLINKNET_CLUSTER_TOKEN is the cluster's token. Exit status: 0 the job has ended, 1 it was not
+    running, 2 refused, no such job, or the savepoint failed.
     """
     place = None if savepoint_path is None else absolute_place(savepoint_path)
     location = asyncio.run(_stop(cluster_client(cluster, config), job, place, drain=drain))

@@ -26,17 +26,18 @@ def token(
     role: Annotated[
         _Wanted,
         typer.Argument(
-            help="new: a cluster token, made up. read: to look. operate: to cancel, stop and save "
-            "jobs, too. submit: to run jobs, too."
+            help="new: a new cluster token. read: may read. operate: may also cancel, stop and "
+            "save jobs. submit: may also run jobs."
         ),
     ],
     *,
     config: ConfigFile = None,
 ) -> None:
-    """Print a token: for a new cluster, or for one role in a cluster.
+    """Print a token for a new cluster, or for one role in a cluster.
 
-    That of a role is made of the cluster token, FLINKNET_CLUSTER_TOKEN or cluster.token_file, and
-    taken by the whole cluster. Write it into a file that its user alone may read.
+    The token of a role is derived from the cluster token in FLINKNET_CLUSTER_TOKEN or
+    cluster.token_file, and every process of the cluster accepts it. Write it into a file that only
+    its user may read.
     """
     if role is _Wanted.new:
         print(new_token())

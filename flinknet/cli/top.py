@@ -18,10 +18,11 @@ def top(
     cluster: RunningCluster = None,
     config: ConfigFile = None,
 ) -> None:
-    """Watch a cluster, or one job of it: who holds it up, what each operator and subtask does.
+    """Watch a cluster, or one job of it: the diagnosis, and each operator and subtask.
 
-    It shows the numbers of the web page. Enter goes into a job or an operator, Escape goes back, q
-    ends. It needs the extra flinknet[top]. FLINKNET_CLUSTER_TOKEN is the cluster's secret.
+    The numbers are those of the web page. Enter opens a job or an operator, Escape goes back, q
+    quits. The command needs the extra flinknet[top]. FLINKNET_CLUSTER_TOKEN is the cluster's token.
+    Exit status: 0 quit, 2 refused, no such job, or the cluster cannot be reached.
     """
     try:
         from flinknet.cli.top_screen import Top

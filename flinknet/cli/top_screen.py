@@ -173,7 +173,7 @@ class Top(App[None]):
         slots = f"{cluster['slots-available']} of {cluster['slots-total']} slots free"
         head = f"flinknet {told['version']}: {_counted(cluster['taskmanagers'], 'worker')}, {slots}"
         if job is None:
-            gone = "" if self._job_id is None else f"the job {self._job_id} is not known any more; "
+            gone = "" if self._job_id is None else f"job {self._job_id} is no longer known; "
             self._job_id = self._vertex_id = None
             _say(self._head, head)
             _say(self._verdict, gone + _counted(len(told["jobs"]), "job"))

@@ -24,26 +24,24 @@ Coordinator = Annotated[
         "--coordinator",
         "--cluster",
         metavar="HOST:PORT",
-        help="The coordinator that it joins, or the name of its cluster.",
+        help="Coordinator to join, or the name of its cluster.",
     ),
 ]
 WorkerId = Annotated[
     str | None,
-    typer.Option(metavar="ID", help="Its name; by default the host's, and something unique."),
+    typer.Option(metavar="ID", help="Id of the worker. Default: host name and a unique suffix."),
 ]
 
 
 DataPort = Annotated[
     int | None,
     typer.Option(
-        min=0, max=65535, metavar="PORT", help="Where other workers connect; 0 takes a free port."
+        min=0, max=65535, metavar="PORT", help="Port for other workers; 0 takes a free port."
     ),
 ]
 MetricsPort = Annotated[
     int | None,
-    typer.Option(
-        min=0, max=65535, metavar="PORT", help="Where it serves /metrics; 0 takes a free port."
-    ),
+    typer.Option(min=0, max=65535, metavar="PORT", help="Port of /metrics; 0 takes a free port."),
 ]
 
 
@@ -58,9 +56,9 @@ def worker(
 ) -> None:
     """Run a worker until Ctrl-C or SIGTERM, or until its coordinator tells it to stop.
 
-    FLINKNET_CLUSTER_TOKEN is the cluster's token, unless the cluster is named. Ports are by default
-    cluster.data_port and cluster.metrics_port of the configuration. Exit status: 0 it
-    was told to stop, 2 refused, 3 its coordinator was lost.
+    FLINKNET_CLUSTER_TOKEN is the cluster's token, unless the cluster is given by name. The default
+    ports are cluster.data_port and cluster.metrics_port of the configuration. Exit status: 0 the
+    worker was told to stop, 2 refused, 3 it lost its coordinator.
     """
     cluster = running_cluster(coordinator, config)
     given = {

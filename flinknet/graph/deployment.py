@@ -18,6 +18,7 @@ from flinknet.consumer.input_channel import PartitionLocation
 from flinknet.errors import InsufficientSlotsError
 from flinknet.graph.graph import JobGraph, JobVertex
 from flinknet.partition.exchange_mode import ExchangeMode
+from flinknet.texts import counted
 
 __all__ = [
     "GateDescriptor",
@@ -272,9 +273,9 @@ def _too_few_slots(graph: JobGraph, needed: int, workers: Sequence[WorkerOffer])
     )
     per_worker = -(-needed // max(1, len(workers)))
     return (
-        f'job "{graph.name}" needs {needed} slots ({groups}), but the cluster has {offered} on '
-        f"{len(workers)} workers: raise slots_per_worker to {per_worker}, add workers, or lower "
-        "the job's parallelism"
+        f'job "{graph.name}" needs {counted(needed, "slot")} ({groups}), but the cluster has '
+        f"{offered} on {counted(len(workers), 'worker')}: raise slots_per_worker to {per_worker}, "
+        "add workers, or lower the job's parallelism"
     )
 
 

@@ -320,8 +320,8 @@ class SinkOperator(Operator):
     def _check_nothing_is_lost(self) -> None:
         """Fail if a checkpoint has failed in the sink.
 
-        A failed checkpoint does not fail its job. But output that a sink could not end or make
-        durable may be lost, and must be produced again.
+        The job tolerates as many failed checkpoints as ``tolerable_failures`` says. But output that
+        a sink could not end or make durable may be lost, and must be produced again.
         """
         if self._failure is not None:
             self.fail(self._failure, "for a checkpoint")

@@ -36,7 +36,7 @@ def spark(tmp_path: Path) -> Iterator[SparkSession]:
         flinknet.spark.use(None)
 
 
-async def test_whatever_is_killed_twenty_times_the_answer_is_exact(
+async def test_the_answer_is_exact_after_twenty_kills(
     spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     seed = request.config.getoption("--seed")

@@ -144,7 +144,7 @@ async def test_an_event_keeps_its_place_and_may_block(
     assert await channel.end() == [3]
 
 
-async def test_an_unaligned_barrier_comes_before_what_waits(exchange: Exchange) -> None:
+async def test_an_unaligned_barrier_overtakes_waiting_data(exchange: Exchange) -> None:
     """Row 17: an unaligned barrier is polled first, and hands out the data that it overtook."""
     channel = Channel(exchange)
     for number in range(8):
@@ -208,7 +208,7 @@ WAYS: dict[str, list[Callable[[Channel], None]]] = {
 
 @pytest.mark.parametrize("who", WAYS)
 @pytest.mark.parametrize("taken_before", [0, 1, 3, 6])
-async def test_a_barrier_whose_time_is_over_cuts_the_data_in_two(
+async def test_a_barrier_that_times_out_splits_the_data(
     exchange: Exchange, who: str, taken_before: int
 ) -> None:
     """Rows 18, 58 to 60: no record before the barrier is missing or counted twice.

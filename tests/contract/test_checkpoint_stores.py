@@ -83,7 +83,7 @@ async def test_a_later_file_takes_the_place_of_an_earlier_one(storage: Storage) 
     assert await storage.read("a", 1) == b"3"
 
 
-async def test_of_those_that_create_a_file_one_does(storage: Storage) -> None:
+async def test_only_one_of_several_creators_creates_a_file(storage: Storage) -> None:
     contents = [str(number).encode() for number in range(8)]
     created = await asyncio.gather(*(storage.create("a/b", content) for content in contents))
     assert created.count(True) == 1
@@ -102,7 +102,7 @@ async def test_a_range_ends_where_the_file_does(
     assert await storage.read_range("a", start, length) == expected
 
 
-async def test_what_is_not_there_is_named(storage: Storage) -> None:
+async def test_an_absent_file_is_named(storage: Storage) -> None:
     for reading in (storage.read("a/b", 9), storage.read_range("a/b", 0, 9)):
         with pytest.raises(CheckpointNotFoundError, match=f"cannot read {storage.location}/a/b: "):
             await reading
@@ -111,7 +111,7 @@ async def test_what_is_not_there_is_named(storage: Storage) -> None:
     assert await storage.files() == await storage.files("a") == {}
 
 
-async def test_what_is_too_large_or_too_many_is_refused(storage: Storage) -> None:
+async def test_too_large_files_and_too_many_files_are_refused(storage: Storage) -> None:
     await storage.write("a", [b"123"])
     with pytest.raises(CheckpointStorageError, match="a is larger than the 2 bytes that are"):
         await storage.read("a", 2)
@@ -135,9 +135,7 @@ async def test_files_are_listed_below_a_directory_in_order(storage: Storage) -> 
     assert [*await storage.files()] == ["a", "bb/1"]
 
 
-async def test_what_fails_while_it_is_written_leaves_nothing(
-    storage: Storage, tmp_path: Path
-) -> None:
+async def test_a_failed_write_leaves_nothing(storage: Storage, tmp_path: Path) -> None:
     def failing() -> Iterator[bytes]:
         yield bytes(LARGE_PART_BYTES)
         raise ValueError("no more")
@@ -203,7 +201,7 @@ async def test_damage_is_found_and_the_one_before_is_used(store: CheckpointStore
     assert f"{store.storage.location}/{path} is damaged" in str(error)
 
 
-async def test_what_was_given_up_is_discarded(store: CheckpointStore) -> None:
+async def test_an_abandoned_checkpoint_is_discarded(store: CheckpointStore) -> None:
     claimed = await FencedStore.claim(store, 1)
     await store.write_part(claimed.directory(1), "p", [(0, LARGE)])
     await claimed.discard(claimed.directory(1))
@@ -259,7 +257,7 @@ def test_a_place_that_no_other_process_can_read_is_refused(location: str) -> Non
 # -- errors of obstore
 
 
-async def test_what_an_object_store_refuses_is_told_in_one_line(tmp_path: Path) -> None:
+async def test_a_refusal_of_an_object_store_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     storage = in_files_by_obstore(tmp_path)
     for call in (

@@ -112,7 +112,9 @@ async def test_long_batches_are_put_together_on_disk(kind: str) -> None:
             assert counts.records_spilled_before == 4
 
 
-async def test_a_batch_that_cannot_be_cut_stops_nobody(exchange: Exchange) -> None:
+async def test_a_batch_that_cannot_be_cut_stops_neither_writer_nor_readers(
+    exchange: Exchange,
+) -> None:
     """A writer that refuses a batch continues, and the readers get no part of the batch."""
     writer = exchange.writer(subpartitions=2, partitioner=ColumnHashPartitioner("key"))
     readers = [exchange.reader(index) for index in range(2)]
@@ -152,7 +154,7 @@ class NoBatch:
     ],
     ids=["no batch", "a million rows"],
 )
-async def test_what_is_no_batch_names_its_channel(
+async def test_the_error_of_an_invalid_batch_names_its_channel(
     exchange: Exchange, content: bytes, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error for a malformed batch names the channel and the fault."""

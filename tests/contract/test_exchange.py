@@ -143,7 +143,7 @@ async def test_with_a_timeout_a_small_record_leaves_by_itself(
     writer.close()
 
 
-async def test_an_explicit_flush_lets_go_of_what_is_written(exchange: Exchange) -> None:
+async def test_an_explicit_flush_sends_the_written_records(exchange: Exchange) -> None:
     writer, reader = exchange.writer(buffer_timeout_ms=60_000), exchange.reader()
     await writer.emit_many([1, 2, 3])
     writer.flush()
@@ -212,7 +212,7 @@ class WithoutTextError(Exception):
     ],
     ids=["surrogate", "escape sequence", "no text", "megabytes"],
 )
-async def test_a_failure_reaches_the_consumer_whatever_its_text(
+async def test_a_failure_of_any_text_reaches_the_consumer(
     exchange: Exchange, error: Exception, text: str
 ) -> None:
     """The consumer gets the failure also if its text cannot be encoded, or is very long."""

@@ -136,7 +136,7 @@ async def test_a_cluster_starts_and_stop_leaves_no_process(launch: Launch) -> No
     assert launched.processes()
 
 
-async def test_what_was_never_started_can_be_stopped(launch: Launch) -> None:
+async def test_a_launcher_that_was_never_started_can_be_stopped(launch: Launch) -> None:
     assert launch().processes() == {}
 
 

@@ -50,7 +50,7 @@ async def test_long_records_among_short_ones(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["local", "tcp"])
-async def test_what_an_environment_has_of_a_record_goes_with_its_reader(kind: str) -> None:
+async def test_a_partial_record_is_freed_with_its_reader(kind: str) -> None:
     """A closed reader releases the memory and disk of a partial record.
 
     All readers of a worker share one account.

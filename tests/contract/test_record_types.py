@@ -79,7 +79,7 @@ async def exchange(
 @pytest.mark.parametrize("filling", FILLINGS.values(), ids=FILLINGS)
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @pytest.mark.parametrize("partitioner", [ForwardPartitioner, BroadcastPartitioner])
-async def test_every_value_arrives_as_what_was_sent(
+async def test_every_value_arrives_unchanged(
     environments: tuple[NetworkEnvironment, NetworkEnvironment],
     partitioner: Callable[[], Partitioner],
     write: Write,
@@ -95,7 +95,7 @@ async def test_every_value_arrives_as_what_was_sent(
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-async def test_what_is_no_record_is_refused_before_anything_of_it_is_written(
+async def test_an_invalid_record_is_refused_before_any_byte_is_written(
     environments: tuple[NetworkEnvironment, NetworkEnvironment], write: Write
 ) -> None:
     class Unknown:

@@ -48,7 +48,7 @@ def test_a_foreign_reader_finds_every_element() -> None:
 
 
 @pytest.mark.parametrize("at", [3, 12, 30, -2])
-def test_a_foreign_reader_finds_what_was_changed(at: int) -> None:
+def test_a_foreign_reader_finds_the_changes(at: int) -> None:
     for part, read in zip(
         parts(), (checkpoint_reader.keyed_state, checkpoint_reader.operator_state), strict=True
     ):

@@ -161,7 +161,7 @@ async def test_a_lost_worker_comes_back_as_a_fresh_one(tmp_path: Path, how: str)
         one.kill()
         await job.runs_on("other")
         await job.end()
-        assert "does not take this worker again" not in cluster.log("other")
+        assert "the coordinator refuses this worker" not in cluster.log("other")
         assert "worker other has registered again" in cluster.log("other")
 
 

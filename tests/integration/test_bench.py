@@ -203,7 +203,7 @@ def test_barriers_measures_checkpoints_under_backpressure(
     assert "unaligned" in printed
 
 
-def test_checkpoints_counts_those_of_a_keyed_job(tmp_path: Path) -> None:
+def test_checkpoints_counts_the_checkpoints_of_a_keyed_job(tmp_path: Path) -> None:
     rows, printed = run_briefly("checkpoints", "small-state", tmp_path)
     alone, burdened = rows.values()
     assert (alone.parameters["checkpoints"], burdened.parameters["checkpoints"] > 0) == (0, True)

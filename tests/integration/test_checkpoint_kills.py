@@ -25,7 +25,7 @@ CHECKPOINTS = 3
 CHANGES = frozenset(("os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir"))
 
 
-def test_a_kill_at_any_moment_leaves_what_was_complete(tmp_path: Path) -> None:
+def test_a_kill_at_any_moment_leaves_complete_checkpoints(tmp_path: Path) -> None:
     """Invariant I8: the job restarts from the last complete checkpoint."""
     program = f"from tests.integration.test_checkpoint_kills import drive; drive({str(tmp_path)!r})"
     run = subprocess.run(

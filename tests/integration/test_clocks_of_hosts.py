@@ -49,7 +49,7 @@ async def until(
 
 
 @pytest.mark.parametrize("sign", ["+", "-"])
-async def test_latencies_between_hosts_are_those_of_one_clock(tmp_path: Path, sign: str) -> None:
+async def test_latencies_between_hosts_are_as_of_one_clock(tmp_path: Path, sign: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(CLOCK.format(sign=sign))
     cluster = replace(CONFIG.cluster, slots_per_worker=1, heartbeat_interval_ms=50.0)
     async with Standalone(replace(CONFIG, cluster=cluster), tmp_path) as standalone:

@@ -107,7 +107,7 @@ def compiled(shared_tree: Tree) -> Iterator[Tree]:
 
 
 @needs_compiler
-def test_what_is_compiled_is_used(compiled: Tree) -> None:
+def test_compiled_modules_are_used(compiled: Tree) -> None:
     assert compiled.file_in_use() == EXTENSION
     assert re.fullmatch(r"flinknet \S+ \(compiled, CPython \S+\)", compiled.version())
 
@@ -128,7 +128,7 @@ def test_nothing_that_was_compiled_stands_in_for_a_source_that_has_changed(compi
 
 
 @needs_compiler
-def test_what_has_changed_is_compiled_again_and_nothing_else(compiled: Tree) -> None:
+def test_only_changed_modules_are_compiled_again(compiled: Tree) -> None:
     extension = compiled.folder / EXTENSION
     compiled_at = extension.stat().st_mtime_ns
     assert compiled.compile().stderr == ""
@@ -141,7 +141,7 @@ def test_what_has_changed_is_compiled_again_and_nothing_else(compiled: Tree) -> 
 
 
 @needs_compiler
-def test_one_that_is_not_to_be_compiled_any_more_is_removed(tree: Tree) -> None:
+def test_a_module_that_is_no_longer_compiled_is_removed(tree: Tree) -> None:
     assert tree.compile(FLINKNET_COMPILE="required").returncode == 0
     tree.module.with_suffix(".pxd").unlink()
     assert tree.compile().stderr == ""
@@ -200,7 +200,7 @@ def compiled_in(names: Iterable[str]) -> set[str]:
 
 
 @needs_compiler
-def test_a_wheel_has_what_was_compiled_for_it(compiled: Tree, tmp_path: Path) -> None:
+def test_a_wheel_has_its_compiled_modules(compiled: Tree, tmp_path: Path) -> None:
     stale = compiled.folder / MODULE.replace(".py", ".cpython-39-x86_64-linux-gnu.so")
     stale.write_text("another interpreter's")
     wheel = built(compiled, "wheel", tmp_path / "dist", FLINKNET_COMPILE="required")
@@ -219,7 +219,9 @@ def test_a_wheel_has_what_was_compiled_for_it(compiled: Tree, tmp_path: Path) ->
 
 
 @needs_compiler
-def test_a_wheel_without_compiled_modules_is_for_everybody(compiled: Tree, tmp_path: Path) -> None:
+def test_a_wheel_without_compiled_modules_fits_every_platform(
+    compiled: Tree, tmp_path: Path
+) -> None:
     wheel = built(compiled, "wheel", tmp_path, FLINKNET_PURE="1")
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -229,7 +231,9 @@ def test_a_wheel_without_compiled_modules_is_for_everybody(compiled: Tree, tmp_p
 
 
 @needs_compiler
-def test_a_source_distribution_has_what_compiling_takes(compiled: Tree, tmp_path: Path) -> None:
+def test_a_source_distribution_has_the_sources_for_compiling(
+    compiled: Tree, tmp_path: Path
+) -> None:
     with tarfile.open(built(compiled, "sdist", tmp_path)) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"hatch_build.py", MODULE, MODULE.replace(".py", ".pxd")} <= names

@@ -196,7 +196,7 @@ async def test_a_commit_under_way_is_made_all_the_same(tmp_path: Path) -> None:
     assert run.attempts == {0}
 
 
-async def test_one_that_dies_now_and_then_is_replaced_each_time(tmp_path: Path) -> None:
+async def test_a_coordinator_that_dies_now_and_then_is_replaced_each_time(tmp_path: Path) -> None:
     """A coordinator is replaced each time, because old failures do not count towards the limit."""
     config = config_of(tmp_path / CHECKPOINTS)
     rarely = replace(config.cluster, coordinator_restarts=1, coordinator_restarts_interval_ms=1.0)
@@ -215,7 +215,7 @@ async def test_one_that_dies_now_and_then_is_replaced_each_time(tmp_path: Path) 
     assert len([line for line in run.said if "(restart 1 of 1 " in line]) == 3
 
 
-async def test_one_that_dies_again_and_again_ends_the_cluster(tmp_path: Path) -> None:
+async def test_a_coordinator_that_dies_again_and_again_ends_the_cluster(tmp_path: Path) -> None:
     config = config_of(tmp_path / CHECKPOINTS)
     config = replace(config, cluster=replace(config.cluster, coordinator_restarts=1))
     run = Run(config)

@@ -546,7 +546,7 @@ async def test_the_units_of_systemd_run_a_job_over_tls(tmp_path: Path) -> None:
         await run_cluster(machines, of_systemd(tmp_path), "coordinator.example.org")
 
 
-def test_the_build_stage_makes_a_wheel_of_what_the_image_copies(tmp_path: Path) -> None:
+def test_the_build_stage_makes_a_wheel_of_the_copied_files(tmp_path: Path) -> None:
     """The image's wheel is plain Python, and no secret beside the sources is packed."""
     text = (DEPLOY / "container" / "Containerfile").read_text()
     [build] = re.findall(r" AS build\n(.*?)\nFROM ", text, re.DOTALL)

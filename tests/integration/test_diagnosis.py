@@ -318,7 +318,7 @@ async def test_a_checkpoint_that_backpressure_holds_up(
     assert "Sink: out (1/1) has not taken part" in said["evidence"]
 
 
-async def test_a_checkpoint_that_is_heavy_with_what_waits_for_a_slow_sink(tmp_path: Path) -> None:
+async def test_a_checkpoint_with_much_in_flight_data_of_a_slow_sink(tmp_path: Path) -> None:
     """Barriers overtake the waiting records, which become part of the checkpoint.
 
     These are megabytes, beside next to no state.
@@ -353,7 +353,7 @@ async def until_checkpoint(diagnose: Diagnose, course: str, cause: str) -> Any:
             await asyncio.sleep(LOOK_S)
 
 
-async def test_pauses_in_which_the_whole_process_stands_still(cluster: Started) -> None:
+async def test_pauses_of_the_whole_process(cluster: Started) -> None:
     """Only C code runs, and it keeps the interpreter lock, as a garbage collection does."""
 
     class Collect(MapFunction):

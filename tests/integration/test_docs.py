@@ -44,7 +44,7 @@ def test_every_program_of_the_pages_is_run_here() -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_print_what_the_page_says(tmp_path: Path, name: str) -> None:
+def test_programs_print_the_output_on_the_page(tmp_path: Path, name: str) -> None:
     found = PROGRAMS[name]
     printed = PRINTED.search(found["behind"])
     assert printed is not None

@@ -53,7 +53,7 @@ def test_snippets_exchange_everything_between_two_processes(tmp_path: Path) -> N
         assert (producer.returncode, errors) == (0, "")
 
 
-def test_the_consumer_may_start_first_and_says_for_whom_it_waits(tmp_path: Path) -> None:
+def test_the_consumer_may_start_first_and_names_the_producer(tmp_path: Path) -> None:
     """Processes may start in any order, as the page says.
 
     The consumer prints one line about its wait after some seconds, and earlier if configured.

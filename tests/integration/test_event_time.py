@@ -44,7 +44,7 @@ def by_time(value: Any, stamp: int | None) -> int:
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
-def test_windows_over_processes_are_those_of_a_plain_computation(parallelism: int) -> None:
+def test_windows_over_processes_equal_a_plain_computation(parallelism: int) -> None:
     """Records are out of order and pass exchanges by round robin and by key.
 
     The output shows that no record was lost, late or counted twice.

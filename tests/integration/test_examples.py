@@ -35,7 +35,7 @@ def test_the_list_has_the_programs_that_are_there() -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_is_short_and_says_what_it_is(name: str) -> None:
+def test_a_program_is_short_and_describes_itself(name: str) -> None:
     text = (EXAMPLES / name).read_text()
     assert 30 <= len(text.splitlines()) <= 80
     described = ast.get_docstring(ast.parse(text))

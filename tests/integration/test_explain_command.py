@@ -61,7 +61,7 @@ def test_a_job_is_explained_and_not_run(tmp_path: Path) -> None:
         "Map (1/2)",
         "gate, REBALANCE from",
         'Job "word count": comfortable',
-        "What the exchange of a worker takes beyond a fresh process",
+        "Memory that the exchange of a worker takes beyond a fresh process",
     ):
         assert part in run.stdout
 
@@ -78,7 +78,7 @@ def test_options_shape_the_cluster(tmp_path: Path) -> None:
     assert {owner["remote"] for owner in worker["owners"]} == {0}
 
 
-def test_a_cluster_that_is_too_small_is_told_what_would_do(tmp_path: Path) -> None:
+def test_the_settings_that_suffice_are_named_for_a_small_cluster(tmp_path: Path) -> None:
     (tmp_path / "cluster.toml").write_text('[network]\nnetwork_memory_bytes = "192KiB"\n')
     run = explain(tmp_path, "--verbose", "--config", "cluster.toml", "a b")
     assert run.returncode == 0, run.stderr

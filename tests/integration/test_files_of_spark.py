@@ -90,7 +90,7 @@ def records_of(source: Any) -> list[Any]:
 @pytest.mark.spark
 @pytest.mark.timeout(180)
 @pytest.mark.xdist_group("spark")
-def test_spark_and_connectors_read_what_the_other_writes(tmp_path: Path) -> None:
+def test_spark_and_connectors_read_each_others_files(tmp_path: Path) -> None:
     pairs = [row[:2] for row in ROWS]
     write(ParquetSink(tmp_path / "parquet", KINDS), ROWS)
     write(CsvSink(tmp_path / "csv", ["text", "whole"]), pairs)

@@ -307,7 +307,7 @@ async def test_a_worker_that_cannot_start_says_why() -> None:
     assert not any(map(is_running, cluster.pids().values()))
 
 
-async def test_the_control_plane_tells_the_token_to_nobody(cluster: LocalCluster) -> None:
+async def test_the_control_plane_reveals_no_token(cluster: LocalCluster) -> None:
     for pid in cluster.pids().values():
         assert cluster.token not in command_line(pid)
     async with aiohttp.ClientSession(f"http://{cluster.address}") as session:

@@ -245,7 +245,7 @@ def keyed_job(parallelism: int) -> JobGraph:
 
 
 @pytest.mark.parametrize(("parallelism", "workers"), [(2, 1), (24, 2)])
-async def test_real_jobs_take_what_is_expected_and_no_more_than_the_bound(
+async def test_real_jobs_take_the_expected_memory_and_no_more_than_the_bound(
     parallelism: int, workers: int
 ) -> None:
     """Workers grow as expected beyond the network memory.

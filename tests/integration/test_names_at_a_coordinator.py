@@ -87,7 +87,7 @@ def coordinator(env: dict[str, str], port: str = "0") -> Iterator[tuple[int, str
 
 
 @pytest.mark.parametrize("program", [READER, JOB], ids=["program", "job"])
-def test_a_killed_writer_is_nobody_and_the_next_one_is_found(
+def test_a_killed_writer_is_forgotten_and_the_next_one_is_found(
     environment: dict[str, str], program: str
 ) -> None:
     with coordinator(environment) as (_, address):

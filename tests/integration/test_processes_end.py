@@ -174,7 +174,7 @@ environment.execute("starting")
 @pytest.mark.parametrize(
     "end", ["finished", "worker killed", "launcher killed", "launcher interrupted"]
 )
-def test_what_user_code_has_started_does_not_survive_the_run(tmp_path: Path, end: str) -> None:
+def test_processes_of_user_code_do_not_survive_the_run(tmp_path: Path, end: str) -> None:
     """Processes that user code has started end with the run.
 
     They would keep their ports and memory until the next run needs them.

@@ -45,7 +45,7 @@ def test_every_block_is_run_here_or_in_the_tests_of_embedding() -> None:
     ]
 
 
-def test_the_first_program_prints_what_the_readme_says(tmp_path: Path) -> None:
+def test_the_first_program_prints_the_output_in_the_readme(tmp_path: Path) -> None:
     """The lines of one subtask are in order; those of the two may come in any order."""
     (said,) = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert printed(PROGRAMS["totals.py"], tmp_path, with_subtasks=True) == sorted(said.splitlines())

@@ -56,7 +56,7 @@ def test_a_class_that_is_not_registered_is_refused_with_its_operator() -> None:
         run_job(environment.job_graph("unregistered"), CONFIG)
 
 
-def test_what_cannot_be_registered_is_refused_where_it_was_given() -> None:
+def test_an_invalid_type_is_refused_where_it_is_registered() -> None:
     environment = StreamExecutionEnvironment().register_type(Reading)
     with pytest.raises(ConfigurationError, match="int cannot be registered"):
         environment.register_type(int)

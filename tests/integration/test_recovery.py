@@ -188,7 +188,7 @@ def backpressured(go: Path, aligned_timeout_ms: float) -> JobGraph:
 
 
 @pytest.mark.parametrize("aligned_timeout_ms", [0.0, 20.0], ids=["unaligned", "alternating"])
-async def test_what_was_in_flight_is_neither_lost_nor_counted_twice(
+async def test_in_flight_data_is_neither_lost_nor_counted_twice(
     tmp_path: Path, aligned_timeout_ms: float
 ) -> None:
     """N7: checkpoints store the full queues of a slow function, and killed workers lose none of it.
@@ -262,7 +262,7 @@ def numbers_in(path: Path) -> list[int]:
 
 
 @pytest.mark.parametrize(("seed", "as_lines_in_a_store"), [(1, False), (2, True)])
-async def test_readers_see_each_record_once_whatever_is_killed(
+async def test_readers_see_each_record_once_after_any_kill(
     tmp_path: Path, seed: int, as_lines_in_a_store: bool
 ) -> None:
     """Files become visible with their checkpoints, once each.
@@ -321,7 +321,7 @@ def beside_another(path: Path, go: Path) -> JobGraph:
     return environment.job_graph("beside another")
 
 
-async def test_what_a_sink_has_written_to_its_end_stays_if_the_job_goes_on_as_another(
+async def test_the_output_of_a_finished_sink_stays_if_another_job_continues(
     tmp_path: Path,
 ) -> None:
     """O2: the last files of a sink become visible while the rest of the job still runs.

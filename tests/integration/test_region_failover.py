@@ -180,7 +180,7 @@ class Running:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_only_what_was_on_a_killed_worker_begins_again(tmp_path: Path, seed: int) -> None:
+async def test_only_regions_on_a_killed_worker_restart(tmp_path: Path, seed: int) -> None:
     """A worker of either side is killed, three times.
 
     The other side's subtasks stay as they are. Checkpoints then cover both sides again, and both
@@ -242,7 +242,7 @@ async def test_all_begins_again_if_that_is_the_strategy(tmp_path: Path) -> None:
     assert running.attempts == {0, 1}
 
 
-async def test_what_a_killed_coordinator_has_restarted_in_part_its_successor_restarts_whole(
+async def test_the_next_coordinator_restarts_the_whole_of_a_partly_restarted_job(
     tmp_path: Path,
 ) -> None:
     async with Running(tmp_path, parallelism=1, apart=True) as running:

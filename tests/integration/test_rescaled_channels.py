@@ -127,7 +127,7 @@ COUNTS = {key: len(range(key, RECORDS, KEYS)) for key in range(KEYS)}
 
 
 @pytest.mark.parametrize("counted", [1, 3])
-async def test_what_was_in_flight_is_dealt_out_at_another_parallelism(
+async def test_in_flight_data_is_redistributed_at_another_parallelism(
     tmp_path: Path, counted: int
 ) -> None:
     """N6: each record counts once, and in the order of its key."""
@@ -142,7 +142,7 @@ async def test_what_was_in_flight_is_dealt_out_at_another_parallelism(
     assert read < RECORDS, "it began at its start"
 
 
-async def test_what_a_chain_had_sent_is_not_mapped_again_if_it_is_two_chains(
+async def test_the_output_of_a_chain_is_not_mapped_again_if_it_is_split(
     tmp_path: Path,
 ) -> None:
     """N6: at another parallelism of the map, the exchange behind it has another number."""

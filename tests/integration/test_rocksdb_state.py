@@ -97,7 +97,7 @@ class OutOfRoom(KeyedProcessFunction):
         yield value
 
 
-async def test_a_full_disk_fails_the_job_with_what_it_was_for(tmp_path: Path) -> None:
+async def test_a_full_disk_fails_the_job_and_the_error_names_its_use(tmp_path: Path) -> None:
     """The error names operator, state and directory, and no file is left."""
     config = with_state_in(tmp_path)
     small = replace(config.state, rocksdb_write_buffer_bytes=65536)
@@ -120,5 +120,5 @@ async def test_a_place_that_is_none_fails_the_job_by_its_name(tmp_path: Path) ->
     (tmp_path / "state").write_text("no directory")
     async with LocalCluster(with_state_in(tmp_path), on_output=quiet) as cluster:
         graph = replace(sums(checkpointed=False), state_backend="rocksdb")
-        with pytest.raises(JobFailedError, match=r"no place for the state .* in .*/state"):
+        with pytest.raises(JobFailedError, match=r"jobs cannot be kept in .*/state"):
             await cluster.execute(graph)

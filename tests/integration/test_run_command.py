@@ -136,7 +136,7 @@ def test_options_of_the_job_file_come_after_a_double_dash(tmp_path: Path) -> Non
     assert (run.returncode, run.stdout) == (7, "arguments ['one', '--workers', '3']\n")
 
 
-def test_what_the_command_does_not_know_is_the_job_files(tmp_path: Path) -> None:
+def test_unknown_options_go_to_the_job_file(tmp_path: Path) -> None:
     path = job(tmp_path, "import sys; print('arguments', sys.argv[1:]); sys.exit(7)")
     run = flinknet_run(path, "--n", "5", "--workers=2", cwd=tmp_path)
     assert (run.returncode, run.stdout) == (7, "arguments ['--n', '5']\n"), run.stderr
@@ -158,7 +158,7 @@ environment.execute("logging")
 """
 
 
-def test_a_log_level_shows_what_functions_log(tmp_path: Path) -> None:
+def test_a_log_level_shows_log_lines_of_functions(tmp_path: Path) -> None:
     path = job(tmp_path, LOGGING_JOB)
     for level, is_seen in (("debug", True), ("warning", False)):
         run = flinknet_run(path, ONE_WORKER, "--log-level", level, cwd=tmp_path)
@@ -285,7 +285,7 @@ def test_a_job_file_that_cannot_be_loaded_is_named_in_five_lines(
     assert f"flinknet: {document['error']['message']}\n" == run.stderr
 
 
-def test_an_error_is_valid_json_and_harmless_whatever_its_text(tmp_path: Path) -> None:
+def test_an_error_of_any_text_is_valid_and_harmless_json(tmp_path: Path) -> None:
     path = job(tmp_path, r"raise ValueError('half \ud83d \x1b[2J')")
     run = flinknet_run(path, "--json", cwd=tmp_path)
     message = json.loads(run.stdout)["error"]["message"]
@@ -372,7 +372,7 @@ def test_a_port_in_use_is_refused(tmp_path: Path, refused: Refused, option: str)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--workers", "0"], "cluster.workers is 0: that is for `flinknet cluster start`"),
+        (["--workers", "0"], "cluster.workers is 0: that is only for `flinknet cluster start`"),
         (["--workers", "-1"], "worker processes"),
         (["--slots", "-1"], "slots_per_worker"),
         (["--event-loop", "trio"], "event-loop"),

@@ -95,7 +95,7 @@ async def test_a_job_continues_from_a_savepoint_at_another_parallelism(
         assert read < RECORDS, "it began at its start"
 
 
-async def test_what_cannot_be_saved_or_continued_is_said(tmp_path: Path) -> None:
+async def test_a_job_that_cannot_be_saved_or_continued_is_an_error(tmp_path: Path) -> None:
     """An unwritable directory fails the savepoint, and not the job.
 
     A directory that is no checkpoint, a damaged one, and one of another job are refused by name.

@@ -110,7 +110,7 @@ async def test_a_worker_in_the_place_of_a_lost_one_is_let_in(
         assert any("." in worker for worker in result.workers)
 
 
-async def test_roles_get_what_they_need_and_no_more(authority: Authority) -> None:
+async def test_roles_may_do_their_work_and_no_more(authority: Authority) -> None:
     """Each role may use its own requests and no others.
 
     A browser needs no certificate here. The roles apply to the metrics of workers, too.

@@ -209,7 +209,7 @@ class Collects(MapFunction):
         return value
 
 
-async def test_garbage_collections_are_named_with_whose_code_they_begin_in(
+async def test_garbage_collections_are_named_with_the_code_that_begins_them(
     cluster: Started,
 ) -> None:
     stream = numbers().rebalance().map(Collects()).name("middle").slot_sharing_group("middle")

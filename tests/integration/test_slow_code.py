@@ -90,7 +90,7 @@ async def test_a_worker_whose_code_is_slow_is_not_lost(
     assert sorted(result.collected["out"]) == list(range(1000))
 
 
-async def test_a_limit_of_the_users_ends_what_holds_a_worker_up() -> None:
+async def test_a_time_limit_of_the_user_ends_code_that_blocks_a_worker() -> None:
     async with LocalCluster(configured(task_stuck_timeout_ms=HELD_UP_S * 1000 / 2)) as cluster:
         with pytest.raises(WorkerLostError, match=r"user code .*task_stuck_timeout_ms"):
             await cluster.execute(slow(sleep, 500))

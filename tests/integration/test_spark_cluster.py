@@ -66,7 +66,7 @@ def test_the_demos_job_runs_in_executors_and_spark_confirms_its_answer(
     assert [line for process, line in written if process.startswith("worker")] == []
 
 
-async def test_whatever_is_killed_the_answer_is_exact(spark: SparkSession, tmp_path: Path) -> None:
+async def test_the_answer_is_exact_after_any_kill(spark: SparkSession, tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")
     job = AuditedFlights(GeneratorSource(flight, RECORDS), RECORDS, tmp_path, 20)

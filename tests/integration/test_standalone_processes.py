@@ -92,7 +92,7 @@ def test_a_worker_that_is_started_first_waits_for_its_coordinator(tmp_path: Path
 @pytest.mark.parametrize(
     ("address", "status", "reason"),
     [
-        ("127.0.0.1:{port}", 3, "lost the coordinator: no coordinator has come for 300 ms: "),
+        ("127.0.0.1:{port}", 3, "lost the coordinator: no coordinator has answered for 300 ms: "),
         ("127.0.0.1:{port}0000", 2, "is not an address: write host:port"),
         ("somewhere", 2, "is not an address: write host:port"),
     ],

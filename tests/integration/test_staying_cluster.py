@@ -103,7 +103,7 @@ def test_a_cluster_stays_runs_jobs_outlives_a_worker_and_leaves_nothing(home: Pa
     address = told("cluster", "start", "demo", "--workers=1", "--slots=2")["address"]
     again = flinknet("cluster", "start", "demo")
     assert again.returncode == 2
-    assert f"cluster demo runs already at {address}" in again.stderr
+    assert f"cluster demo is already running at {address}" in again.stderr
 
     first = flinknet("run", str(home / "sums.py"), "--cluster=demo")
     assert (first.returncode, first.stdout.strip()) == (0, SUMS_PRINTED), first.stderr

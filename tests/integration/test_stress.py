@@ -126,7 +126,7 @@ class Runs:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_it_is_consistent_whatever_is_done_to_it(tmp_path: Path, seed: int) -> None:
+async def test_it_stays_consistent_under_stress(tmp_path: Path, seed: int) -> None:
     """N8: after two to ten checkpoints a worker is killed, or the job continues as a new one."""
     random = Random(seed)
     config = FlinknetConfig(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flinknet.texts import TEXT_CHARACTERS_MAX, printable, text_of, traceback_of
+from flinknet.texts import TEXT_CHARACTERS_MAX, counted, printable, text_of, traceback_of
 
 
 class WithoutTextError(Exception):
@@ -15,6 +15,13 @@ class WithoutTextError(Exception):
 class NumberAsTextError(Exception):
     def __str__(self) -> str:
         return 5  # type: ignore[return-value]  # noqa: PLE0307
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(0, "0 workers"), (1, "1 worker"), (2000, "2,000 workers")]
+)
+def test_a_counted_noun_is_singular_for_one(number: int, shown: str) -> None:
+    assert counted(number, "worker") == shown
 
 
 @pytest.mark.parametrize(

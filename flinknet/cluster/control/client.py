@@ -150,9 +150,11 @@ class CoordinatorClient:
         return await self._request("GET", path)
 
     async def find_job(self, job: str) -> str:
-        """Return the id of a job that has not ended, by its id or its name.
+        """Return the id of a job, by its id or its name.
 
-        Raises ConfigurationError if no job, or several jobs, have that name.
+        A name means the running job of that name, or, if none runs, the last submitted one that the
+        coordinator remembers. Raises ConfigurationError if no job has that id or name, or if
+        several running jobs have that name.
         """
         jobs = (await self._request("GET", "/api/v1/jobs"))["jobs"]
         if any(one["job_id"] == job for one in jobs):
@@ -163,12 +165,15 @@ class CoordinatorClient:
             return str(named[0])
         if named:
             raise ConfigurationError(
-                f'{len(named)} jobs are called "{job}", say which: {", ".join(named)}'
+                f'{len(named)} running jobs have the name "{job}": give one of their ids: '
+                f"{', '.join(named)}"
             )
+        # An ended job has the same answers by its name as by its id.
+        ended = [one["job_id"] for one in jobs if one["name"] == job]
+        if ended:
+            return str(ended[-1])
         others = ", ".join(f'"{one["name"]}" ({one["job_id"]})' for one in living) or "none"
-        raise ConfigurationError(
-            f'no job "{job}" runs at {self._coordinator}; those that run: {others}'
-        )
+        raise ConfigurationError(f'{self._coordinator} has no job "{job}"; running jobs: {others}')
 
     async def pass_printed_on(self, job_id: str, on_printed: Callable[[str], None]) -> None:
         """Forward all lines that functions of a job print, until the job has ended.
@@ -318,7 +323,7 @@ class CoordinatorClient:
             refusal = _refusal(answer.status, content) if answer.status >= 400 else None
         except (ValueError, LookupError, TypeError) as error:
             kind = answer.content_type or "of no type"
-            reason = f"what answers there ({answer.status}, {kind}) is no coordinator"
+            reason = f"the server there ({answer.status}, {kind}) is not a coordinator"
             raise CallError(reason, is_heard=True) from error
         self._has_answered = True
         if refusal is not None:
@@ -337,8 +342,8 @@ def _not_let_go(progress: JobProgress) -> str:
     if not progress.holders:
         return ""
     return (
-        f"; {', '.join(progress.holders)} has not let go of it within cluster.cancel_timeout_ms, "
-        "because a function of it does not return: its slots stay taken until then"
+        f"; {', '.join(progress.holders)} did not release it within cluster.cancel_timeout_ms, "
+        "because a function does not return: its slots stay taken until the function returns"
     )
 
 

@@ -146,8 +146,7 @@ def checked_token(token: str) -> str:
         raise ConfigurationError(
             f"no cluster token: set the environment variable {TOKEN_VARIABLE}, or the file that "
             "cluster.token_file names, to the cluster's secret of at least "
-            f"{_TOKEN_CHARACTERS_MIN} letters, digits and signs of ASCII, without spaces or ends "
-            "of lines"
+            f"{_TOKEN_CHARACTERS_MIN} ASCII characters, without spaces or newlines"
         )
     return token
 

@@ -112,7 +112,7 @@ class FailureCause:
             worker_id=worker_id,
             pid=pid,
             error_type=WorkerDrainedError.__name__,
-            message="it was told to end, and its subtasks go on elsewhere",
+            message="it was told to end, and its subtasks continue on other workers",
         )
 
     @classmethod

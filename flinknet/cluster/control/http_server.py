@@ -59,9 +59,11 @@ def check_role(headers: Mapping[str, str], token: str, needed: Role) -> None:
     if shown is None:
         raise web.HTTPUnauthorized(text="the cluster token is missing or wrong")
     if shown < needed:
-        how = f"one for {needed.name}: `flinknet token {needed.name.lower()}` makes it"
+        how = f"a token for {needed.name}: `flinknet token {needed.name.lower()}` makes one"
         wanted = "the cluster token itself" if needed is Role.WORKER else how
-        raise web.HTTPForbidden(text=f"the token is one for {shown.name}, and this needs {wanted}")
+        raise web.HTTPForbidden(
+            text=f"the token is for {shown.name}, but this request needs {wanted}"
+        )
 
 
 class HttpServer:
@@ -123,8 +125,8 @@ class HttpServer:
         """
         if not advertised and is_any_address(host):
             raise ConfigurationError(
-                f"cluster.host is {host}, every address of this machine: say in "
-                "cluster.advertised_host under which one others reach it"
+                f"cluster.host is {host}, which is every address of this machine: set "
+                "cluster.advertised_host to the one that other machines use"
             )
         await self._runner.setup()
         try:

@@ -99,7 +99,7 @@ def read_job_files(python_files: Sequence[str], archives: Sequence[str]) -> tupl
     for path in python_files:
         if not path.endswith(_PYTHON):
             raise ConfigurationError(
-                f"{path} is no file of Python code: name modules (.py), zips (.zip) and wheels "
+                f"{path} is not a file of Python code: give modules (.py), zips (.zip) and wheels "
                 "(.whl)"
             )
         files.append(JobFile("python", Path(path).name, "", _content(path)))
@@ -107,11 +107,11 @@ def read_job_files(python_files: Sequence[str], archives: Sequence[str]) -> tupl
         path, _, target = written.partition("#")
         if not path.endswith((".zip", *_TAR)):
             raise ConfigurationError(
-                f"{path} is no archive: name a .zip, or one of {', '.join(_TAR)}"
+                f"{path} is not an archive: give a .zip, or one of {', '.join(_TAR)}"
             )
         target = target or Path(path).name
         if PurePosixPath(target).name != target or target == "..":
-            raise ConfigurationError(f"{target!r} of {written} is no name of a directory")
+            raise ConfigurationError(f"{target!r} of {written} is not the name of a directory")
         files.append(JobFile("archive", Path(path).name, target, _content(path)))
     return tuple(files)
 
@@ -175,11 +175,11 @@ def _described(
 
 def _file(kind: object, name: object, target: object, size: object) -> tuple[Kind, str, str, int]:
     if kind != "python" and kind != "archive":
-        raise ValueError(f"{kind!r} is no kind of file")
+        raise ValueError(f"{kind!r} is not a kind of file")
     if not (isinstance(name, str) and isinstance(target, str)):
-        raise TypeError("a name is no text")
+        raise TypeError("a name is not a string")
     if not isinstance(size, int) or size < 0:
-        raise ValueError(f"{size!r} is no size")
+        raise ValueError(f"{size!r} is not a size")
     return kind, name, target, size
 
 
@@ -309,7 +309,7 @@ class FilesInUse:
 
     def _unpack(self, file: JobFile, budget: _Budget) -> _Unpacked:
         if PurePosixPath(file.name).name != file.name:
-            raise ConfigurationError(f"{file.name!r} is no name of a file")
+            raise ConfigurationError(f"{file.name!r} is not the name of a file")
         if self._base is None:
             base = Path(temporary_directory())
             remove_leftovers(_PREFIX, base)
@@ -336,16 +336,16 @@ class FilesInUse:
         for other in self._unpacked.values():
             if both := sorted(modules & other.modules):
                 raise ConfigurationError(
-                    f"{file.name} has the module {both[0]}, and so has another file that runs "
-                    "here, of this job or of another one, with other contents: give it another "
-                    "name, or wait for the end of that job"
+                    f"{file.name} has the module {both[0]}, but another file of this job or of "
+                    "another running one has a different module of that name: rename the module, "
+                    "or wait for the end of the other job"
                 )
         for name in sorted(modules):
             place = _place(name)
             if place is not None and not _is_same(name, Path(place), directory):
                 raise ConfigurationError(
-                    f"{file.name} has the module {name}, which is installed already, as {place}: "
-                    "the job would get that one, so leave the file out or rename the module"
+                    f"{file.name} has the module {name}, which is already installed as {place}: "
+                    "the job would import that one, so leave the file out or rename the module"
                 )
 
 
@@ -381,8 +381,8 @@ class _Budget:
         self._count -= 1
         if self._count < 0:
             raise ConfigurationError(
-                f"the files of the job are more than cluster.job_files_count_max = "
-                f"{self._count_max}, in {file.name}: bring fewer, or raise that option"
+                f"the job has more files than cluster.job_files_count_max = {self._count_max}, "
+                f"which {file.name} exceeds: send fewer, or raise that option"
             )
         place.parent.mkdir(parents=True, exist_ok=True)
         # If several members have one name, the last one counts.
@@ -392,8 +392,8 @@ class _Budget:
                 if self._bytes < 0:
                     raise ConfigurationError(
                         "the files of the job unpack to more than "
-                        f"cluster.job_files_unpacked_bytes_max = {self._bytes_max}, in "
-                        f"{file.name}: bring less, or raise that option"
+                        f"cluster.job_files_unpacked_bytes_max = {self._bytes_max}, which "
+                        f"{file.name} exceeds: send less, or raise that option"
                     )
                 copy.write(data)
 

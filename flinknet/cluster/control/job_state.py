@@ -33,9 +33,9 @@ class JobEvent(Enum):
     DEPLOY = "every worker is told to open its subtasks"
     OPEN = "every worker has opened them"
     FINISH = "every subtask has come to its end"
-    FAIL = "a cause was settled"
+    FAIL = "the cause of a failure is known"
     CANCEL = "the user wants the job to stop"
-    END = "the workers have let go of it, or are not waited for any longer"
+    END = "all workers have released it, or the wait for them has timed out"
 
 
 class JobState(Enum):

@@ -200,7 +200,7 @@ def _parts_of(body: bytes) -> tuple[memoryview, bytes]:
 def _a(kind: type[T], value: object) -> T:
     """Return the value; raise TypeError unless its type is exactly ``kind``."""
     if type(value) is not kind:
-        raise TypeError(f"{reprlib.repr(value)} is no {kind.__name__}")
+        raise TypeError(f"{reprlib.repr(value)} is not of type {kind.__name__}")
     return value
 
 

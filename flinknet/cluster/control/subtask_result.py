@@ -48,7 +48,7 @@ def encode_result(result: SubtaskResult, collect_bytes_max: int) -> bytes:
         except Exception as error:
             raise SerializationError(
                 f"the records of collect sink {', '.join(map(repr, result.collected))} cannot be "
-                f"brought back to the client: {text_of(error)}; map them to plain values first"
+                f"returned to the client: {text_of(error)}; map them to plain values first"
             ) from error
     check_collected_bytes(len(pickled), collect_bytes_max)
     committables = dumps(result.committables) if result.committables else b""
@@ -65,7 +65,7 @@ def encode_result(result: SubtaskResult, collect_bytes_max: int) -> bytes:
         )
     except TypeError as error:
         raise SerializationError(
-            f"RuntimeContext.metrics holds something that is no plain JSON value: {text_of(error)}"
+            f"RuntimeContext.metrics holds a value that is not plain JSON: {text_of(error)}"
         ) from error
     return body
 
@@ -78,7 +78,7 @@ def decode_result(body: bytes) -> dict[str, Any]:
     try:
         result = msgpack.unpackb(body)
     except Exception as error:
-        raise ConfigurationError(f"the request's body is no result: {error}") from error
+        raise ConfigurationError(f"the request's body is not a result: {error}") from error
     expected = {
         **dict.fromkeys(IO_METRICS, int),
         "metrics": dict,
@@ -87,7 +87,7 @@ def decode_result(body: bytes) -> dict[str, Any]:
         "checkpoint_taken": int,
     }
     if not isinstance(result, dict) or {k: type(v) for k, v in result.items()} != expected:
-        raise ConfigurationError("the request's body is no result: its fields are wrong")
+        raise ConfigurationError("the request's body is not a result: its fields are wrong")
     return result
 
 

@@ -21,9 +21,9 @@ class SubtaskEvent(Enum):
     """An event in a subtask."""
 
     RUN = "every worker has opened its subtasks"
-    FINISH = "its result has been taken in"
+    FINISH = "its result has arrived"
     FAIL = "it has failed, could not be opened, or its worker is lost"
-    RELEASE = "its worker has let go of it"
+    RELEASE = "its worker has released it"
 
 
 class SubtaskState(Enum):

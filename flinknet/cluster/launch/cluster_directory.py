@@ -73,15 +73,15 @@ class ClusterDirectory:
         except OSError as error:
             raise ConfigurationError(
                 f"the directory {self.path} of cluster {self.name} cannot be used: "
-                f"{error.strerror}; name another place in the environment variable XDG_STATE_HOME"
+                f"{error.strerror}; set the environment variable XDG_STATE_HOME to another one"
             ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
             raise ConfigurationError(
-                f"cluster {self.name} runs already{self._where()}: stop it with `flinknet cluster "
-                f"stop {self.name}`, or choose another name"
+                f"cluster {self.name} is already running{self._where()}: stop it with `flinknet "
+                f"cluster stop {self.name}`, or choose another name"
             ) from None
         return descriptor
 
@@ -154,7 +154,7 @@ def checked_name(name: str) -> str:
     """Return a cluster's name; ConfigurationError if it is invalid."""
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{name[:80]!r} is no name of a cluster: choose letters, digits, dots, hyphens and "
-            "underscores, 64 at most, a letter or a digit first"
+            f"{name[:80]!r} is not the name of a cluster: use at most 64 letters, digits, dots, "
+            "hyphens and underscores, with a letter or a digit first"
         )
     return name

@@ -132,7 +132,7 @@ def stop_cluster(directory: ClusterDirectory, timeout_s: float) -> None:
     while directory.is_locked():
         if machine.monotonic() > deadline:
             raise JobError(
-                f"cluster {directory.name} has not stopped within {timeout_s:.0f} s: look into "
+                f"cluster {directory.name} has not stopped within {timeout_s:.0f} s: see "
                 f"{directory.log}, or kill its supervisor, process {running.pid}, which ends all "
                 "of its processes"
             )

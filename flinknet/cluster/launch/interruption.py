@@ -51,7 +51,7 @@ def check_no_loop_runs() -> None:
     if _loop_is_running():
         raise ConfigurationError(
             "execute() waits for the job, so it cannot be called from a running event loop, as in "
-            "a notebook: write `await env.execute_async(...)` there, and `await` the result of it"
+            "a notebook: write `await env.execute_async(...)` there, and `await` its result"
         )
 
 

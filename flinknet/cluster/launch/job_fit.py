@@ -21,6 +21,7 @@ from flinknet.errors import (
 )
 from flinknet.graph.buffer_needs import Verdict
 from flinknet.graph.graph import JobGraph
+from flinknet.texts import counted
 
 __all__ = ["check_job", "explain_job", "fit_job"]
 
@@ -69,7 +70,7 @@ def check_job(graph: JobGraph, config: FlinknetConfig) -> None:
         memory = JobMemory.of_graph(graph, config)
         raise InsufficientNetworkBuffersError(
             f'job "{graph.name}" does not fit this cluster: {memory.shortage("required")}: start '
-            f"one with at least {memory.settings()['required']}, or with "
+            f"a cluster with at least {memory.settings()['required']}, or with "
             "network.required_buffers_per_gate_max = "
             f"{fitted.network.required_buffers_per_gate_max}, which runs the job degraded"
         )
@@ -80,15 +81,16 @@ def _check_slots(graph: JobGraph, cluster: ClusterConfig) -> None:
     offered = cluster.workers * cluster.slots_per_worker
     if not cluster.workers:
         raise InsufficientSlotsError(
-            f'job "{graph.name}" needs {needed} slots, but cluster.workers is 0: that is for '
-            "`flinknet cluster start`, whose coordinator is joined by workers of other hosts"
+            f'job "{graph.name}" needs {counted(needed, "slot")}, but cluster.workers is 0: that '
+            "is only for `flinknet cluster start`, if workers of other hosts join the coordinator"
         )
     if needed > offered:
         workers = -(-needed // cluster.slots_per_worker)
         slots = -(-needed // cluster.workers)
         raise InsufficientSlotsError(
-            f'job "{graph.name}" needs {needed} slots, but {cluster.workers} workers with '
-            f"{cluster.slots_per_worker} slots each offer {offered}: use --workers {workers} "
+            f'job "{graph.name}" needs {counted(needed, "slot")}, but the cluster has {offered} '
+            f"({counted(cluster.workers, 'worker')} with "
+            f"{counted(cluster.slots_per_worker, 'slot')} each): use --workers {workers} "
             f"(cluster.workers) or --slots {slots} (cluster.slots_per_worker), or lower the job's "
             "parallelism"
         )
@@ -97,8 +99,8 @@ def _check_slots(graph: JobGraph, cluster: ClusterConfig) -> None:
 def _check_checkpoint_directory(graph: JobGraph, config: FlinknetConfig) -> None:
     """Raise ConfigurationError if checkpoints cannot be written.
 
-    A failed checkpoint does not fail its job, so only this check reports that all of them would
-    fail.
+    Without this check the job would start and run until more checkpoints than
+    ``tolerable_failures`` have failed, and the reason would be reported only then.
     """
     if graph.checkpointing is None:
         return
@@ -113,7 +115,7 @@ def _check_checkpoint_directory(graph: JobGraph, config: FlinknetConfig) -> None
     # os.path.exists is False below a directory that this user may not enter; Path.exists raises.
     there = next(one for one in (path, *path.parents) if os.path.exists(one))  # noqa: PTH110
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        why = "is no directory" if not there.is_dir() else "may not be written by this user"
+        why = "is not a directory" if not there.is_dir() else "is not writable for this user"
         raise ConfigurationError(
             f'job "{graph.name}" cannot keep checkpoints in {path}: {there} {why}; choose another '
             "directory (checkpointing.directory, or set_checkpoint_storage_dir in the job)"
@@ -125,7 +127,7 @@ def _check_outputs(graph: JobGraph) -> None:
         output = sink.exclusive_output()
         if output is not None and is_process_local(output):
             raise ConfigurationError(
-                f'sink "{operator.name}" writes to {output}, in the memory of each process '
-                "for itself, so that what a worker writes there is lost with it: name a directory, "
-                "or an object store"
+                f'sink "{operator.name}" writes to {output}, which is in the memory of each '
+                "process, so the output of a worker is lost when the worker ends: give a "
+                "directory, or an object store"
             )

@@ -109,7 +109,7 @@ def _entries(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, Any]]:
         raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
     entries = table.pop("clusters", {})
     if table or not isinstance(entries, dict):
-        raise ConfigurationError(f"{path} has something beside tables [clusters.NAME]")
+        raise ConfigurationError(f"{path} has entries beside the tables [clusters.NAME]")
     for name, entry in entries.items():
         _check_entry(path, name, entry)
     return entries
@@ -118,14 +118,14 @@ def _entries(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, Any]]:
 def _check_entry(path: Path, name: str, entry: Any) -> None:
     where = f"[clusters.{name}] in {path}"
     if not isinstance(entry, dict):
-        raise ConfigurationError(f"{where} is no table")
+        raise ConfigurationError(f"{where} is not a table")
     for key, value in entry.items():
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS, n=1)
             hint = f": did you mean {near[0]}?" if near else f": it may have {', '.join(_KEYS)}"
             raise ConfigurationError(f"unknown key {key} of {where}{hint}")
         if not isinstance(value, str):
-            raise ConfigurationError(f"{key} of {where} is {value!r}: write a text")
+            raise ConfigurationError(f"{key} of {where} is {value!r}: write a string")
     for key in ("coordinator", "token_file"):
         if key not in entry:
             raise ConfigurationError(f"{where} lacks {key}")
@@ -134,17 +134,19 @@ def _check_entry(path: Path, name: str, entry: Any) -> None:
 def _address(written: str) -> str:
     host, _, port = written.rpartition(":")
     if not host or not (port.isdecimal() and 0 < int(port) <= 65535):
-        raise ConfigurationError(f"{written!r} is no address of a coordinator: write HOST:PORT")
+        raise ConfigurationError(
+            f"{written!r} is not the address of a coordinator: write HOST:PORT"
+        )
     return written
 
 
 def _absence(directory: ClusterDirectory, entries: Mapping[str, object], *, has_died: bool) -> str:
     name = directory.name
     if has_died:
-        return f"cluster {name} has died: `flinknet cluster status {name}` says why"
+        return f"cluster {name} has died: `flinknet cluster status {name}` shows why"
     known = ", ".join(sorted(entries))
-    others = f"; entries there are of {known}" if known else ""
+    others = f"; it has {known}" if known else ""
     return (
-        f"there is no cluster {name}: none was started by `flinknet cluster start {name}`, and the "
-        f"file of clusters has no [clusters.{name}]{others}"
+        f"there is no cluster {name}: `flinknet cluster start {name}` has started none on this "
+        f"machine, and the file of clusters has no [clusters.{name}]{others}"
     )

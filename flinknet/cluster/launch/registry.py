@@ -68,6 +68,6 @@ def launcher_named(name: str) -> MakeLauncher:
         ) from error
     if not callable(make):
         raise ConfigurationError(
-            f'cluster.launcher is "{name}", but {entry.value} is no launcher: it cannot be called'
+            f'cluster.launcher is "{name}", but {entry.value} is not a launcher: not callable'
         )
     return make

@@ -69,7 +69,7 @@ def run_on_cluster(
         on_output = output_printer(cluster.config.cluster)
     if graph.cluster_options:
         names = ", ".join(sorted(name for name, _ in graph.cluster_options))
-        on_output(LAUNCHER, f"the cluster runs already, and has its own settings of {names}")
+        on_output(LAUNCHER, f"the running cluster keeps its own settings of {names}")
     restore = None
     if from_checkpoint is not None:
         restore = RestoreSettings(absolute_place(from_checkpoint), allow_non_restored_state)
@@ -114,7 +114,7 @@ async def _unless_gone(cluster: NamedCluster, call: Coroutine[Any, Any, Any]) ->
             if not task.done() and cluster.is_gone:
                 raise JobError(
                     f"the cluster {cluster.name} has been stopped, or has died: `flinknet cluster "
-                    f"status {cluster.name}` says which"
+                    f"status {cluster.name}` shows which"
                 )
         return await task
     finally:

@@ -118,7 +118,7 @@ class CheckpointLocations:
         if directory.is_savepoint:
             # Shielded: several parts wait for the same message, and each may be cancelled.
             store = await asyncio.shield(self._place(directory.checkpoint_id))
-        assert store is not None, "a job without checkpoints is asked for savepoints alone"
+        assert store is not None, "a job without checkpoints has savepoints only"
         return await store.write_part(directory, name, blocks)
 
     def _place(self, checkpoint_id: int) -> asyncio.Future[CheckpointStore]:
@@ -171,7 +171,7 @@ class AttemptEvent(Enum):
 
     OPEN = "all its subtasks are open"
     RUN = "all workers have opened theirs"
-    RELEASE = "nothing of it is left"
+    RELEASE = "its subtasks and buffers are gone"
 
 
 class AttemptState(Enum):
@@ -180,7 +180,7 @@ class AttemptState(Enum):
     OPENING = "its subtasks are being opened"
     OPENED = "its subtasks are open"
     RUNNING = "its subtasks run"
-    RELEASED = "nothing of it is left"
+    RELEASED = "its subtasks and buffers are gone"
 
 
 _S, _E = AttemptState, AttemptEvent

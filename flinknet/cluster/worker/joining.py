@@ -65,7 +65,7 @@ def _advertised(config: ClusterConfig, coordinator: str) -> str:
         return machine.address_towards(*split_address(coordinator))
     except OSError as error:
         reason = error.strerror or error
-        raise RemoteTransportError(f"no way leads to {coordinator}: {reason}") from error
+        raise RemoteTransportError(f"there is no route to {coordinator}: {reason}") from error
 
 
 async def join(
@@ -114,7 +114,7 @@ async def _join(
     except TimeoutError:
         reason = "it does not answer" if absence is None else text_of(absence)
         raise RemoteTransportError(
-            f"no coordinator has come for {within_ms:.0f} ms: {reason}"
+            f"no coordinator has answered for {within_ms:.0f} ms: {reason}"
         ) from absence
 
 
@@ -132,5 +132,5 @@ async def join_again(
     except RemoteTransportError as error:
         print(f"lost the coordinator: {text_of(error)}", file=sys.stderr)
     except ConfigurationError as error:
-        print(f"the coordinator does not take this worker again: {error}", file=sys.stderr)
+        print(f"the coordinator refuses this worker: {error}", file=sys.stderr)
     return None

@@ -89,7 +89,7 @@ class LoopWatch:
             if step is not None and step.seconds >= TOLD_AFTER_S and now >= steps_told_at:
                 steps_told_at = now + TOLD_AGAIN_AFTER_S
                 log.warning(
-                    "user code of %s has been at one call for %.0f s: %s",
+                    "user code of %s has been in one call for %.0f s: %s",
                     step.subtask,
                     step.seconds,
                     _stack_of(sys._current_frames().get(step.thread)),
@@ -104,7 +104,7 @@ class LoopWatch:
             if not told and now - turned_at >= TOLD_AFTER_S:
                 told = True
                 log.warning(
-                    "%s has held this worker up for %.0f s, and all that runs in it: %s",
+                    "%s has blocked the event loop of this worker for %.0f s: %s",
                     task or "code outside of any task",
                     now - turned_at,
                     stack,

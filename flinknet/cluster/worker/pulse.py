@@ -88,8 +88,8 @@ class Pulse:
         except (OSError, subprocess.CalledProcessError) as error:
             said = getattr(error, "stderr", None) or b""
             log.warning(
-                "no process could be started that speaks for this worker while user code holds it "
-                "up, so the worker may be counted as lost then: %s %s",
+                "the process that sends heartbeats while user code blocks this worker could not be "
+                "started, so a blocked worker may be counted as lost: %s %s",
                 error,
                 said.decode(errors="replace"),
             )

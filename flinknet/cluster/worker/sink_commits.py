@@ -41,7 +41,10 @@ async def settle_sinks(
     except Exception as error:
         if not request.commit:
             # The job has failed for another reason already. This error is only printed.
-            print(f"what a job has written was not removed: {text_of(error)}", file=sys.stderr)
+            print(
+                f"the output of a job was not removed: {text_of(error)}",
+                file=sys.stderr,
+            )
         cause = FailureCause.of_exception(
             error,
             worker_id=worker_id,

@@ -45,8 +45,8 @@ class StateDirectories:
                 self._own = LockedDirectory(PREFIX, self.base)
             except OSError as cause:
                 raise StateError(
-                    f"there is no place for the state of running jobs in {self.base}: "
-                    f"{cause.strerror}; choose another with state.rocksdb_directory"
+                    f"the state of running jobs cannot be kept in {self.base}: "
+                    f"{cause.strerror}; set state.rocksdb_directory to another directory"
                 ) from cause
         return self._own.path / f"{job_id}-{attempt}"
 

@@ -132,19 +132,19 @@ log = logging.getLogger("flinknet.worker")
 class WorkEvent(Enum):
     """An event that begins or ends the work of a worker."""
 
-    DRAIN = "it is to end once its jobs have left it"
-    STOP = "it is told to"
-    LOSE = "its coordinator is gone"
-    JOIN = "another coordinator has taken it"
+    DRAIN = "it is told to end once its jobs have left it"
+    STOP = "it is told to end"
+    LOSE = "its coordinator is lost"
+    JOIN = "another coordinator has accepted it"
 
 
 class WorkState(Enum):
     """The states of a worker."""
 
-    WORKING = "it does what the coordinator says"
-    DRAINING = "it does so until its jobs have left it"
-    STOPPED = "it ends, as it was told to"
-    ORPHANED = "it has no coordinator: not yet, or not any more"
+    WORKING = "it runs the jobs of its coordinator"
+    DRAINING = "it runs them until they have left it"
+    STOPPED = "it ends, because it was told to"
+    ORPHANED = "it has no coordinator: not yet, or no longer"
 
 
 _S, _E = WorkState, WorkEvent

@@ -11,7 +11,7 @@ from flinknet.cli.main import main
 from flinknet.errors import ConfigurationError
 
 
-def test_what_a_job_file_prints_stays_out_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_output_of_a_job_file_stays_out_of_the_json(capsys: pytest.CaptureFixture[str]) -> None:
     with output_redirected(as_json=True):
         print("a line of the job's")
     with output_redirected(as_json=False):
@@ -47,7 +47,7 @@ def test_the_environment_may_name_the_file(tmp_path: Path, monkeypatch: pytest.M
     ("arguments", "said"),
     [
         (("--wrokers", "4", "job.py"), "No such option: --wrokers. Did you mean --workers?"),
-        (("--speed", "4", "job.py"), "No such option: --speed. The job's own follow JOB.py."),
+        (("--speed", "4", "job.py"), "No such option: --speed. Options of the job follow JOB.py."),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
@@ -64,7 +64,7 @@ def test_an_unknown_option_before_the_job_file_is_misuse(
     assert said in capsys.readouterr().err
 
 
-def test_what_may_have_been_meant_for_flinknet_is_passed_on_and_told(
+def test_a_likely_misspelt_option_is_passed_on_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = tmp_path / "job.py"

@@ -55,7 +55,7 @@ def test_an_authority_makes_certificates(
     assert {key.stat().st_mode & 0o777 for key in keys} == {0o600}
 
 
-def test_no_key_is_written_to_what_another_user_has_put_there(
+def test_no_key_is_written_to_a_file_of_another_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other users may be able to write to the directory.
@@ -73,7 +73,7 @@ def test_no_key_is_written_to_what_another_user_has_put_there(
     assert stolen.read_bytes() == b""
 
 
-def test_those_that_expire_soon_are_renewed(
+def test_certificates_that_expire_soon_are_renewed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """They keep their names and get another key."""
@@ -104,13 +104,13 @@ def test_a_certificate_ends_with_its_authority(tmp_path: Path) -> None:
     assert exit_code("renew", place) == 2
 
 
-def test_what_cannot_be_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_requests_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     authority = Authority(tmp_path / "certs")
     for arguments, said in (
-        (("init", authority.directory), "has an authority already"),
+        (("init", authority.directory), "already has an authority"),
         (("issue", authority.directory, "../ca"), "cannot be the name"),
         (("issue", authority.directory, "ca"), "cannot be the name"),
-        (("issue", authority.directory, "w\u00f6rker"), "letters of ASCII"),
+        (("issue", authority.directory, "w\u00f6rker"), "ASCII letters"),
         (("issue", tmp_path, "worker-0"), "has no authority"),
         (("show", tmp_path), "has no certificates"),
     ):

@@ -105,7 +105,9 @@ def test_the_last_complete_one_of_a_job_is_shown(
     ]
 
 
-def test_what_is_shown_is_json_for_programs(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_contents_of_a_checkpoint_are_shown_as_json(
+    top: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shown = called_json(capsys, "show", top / "job-1" / "savepoint-2-attempt-1")
     assert (shown["kind"], shown["checkpoint_id"]) == ("savepoint", 2)
     (operator,) = shown["operators"]
@@ -121,10 +123,14 @@ def test_what_is_shown_is_json_for_programs(top: Path, capsys: pytest.CaptureFix
 def test_several_jobs_are_not_shown_at_once(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, _, aside = call(capsys, "show", top)
     assert status == 2
-    assert aside == f"flinknet: {top} has checkpoints of several jobs: name the directory of one\n"
+    assert (
+        aside == f"flinknet: {top} has checkpoints of several jobs: give the directory of one job\n"
+    )
 
 
-def test_what_cannot_be_read_is_not_shown(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_checkpoint_is_not_shown(
+    top: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = top / "job-1" / "checkpoint-3-attempt-1" / "metadata"
     change(file, "newer")
     status, shown, aside = call(capsys, "show", top / "job-1")
@@ -132,7 +138,7 @@ def test_what_cannot_be_read_is_not_shown(top: Path, capsys: pytest.CaptureFixtu
     assert aside.startswith(f"flinknet: {file} has version 2, and this flinknet reads version 1")
 
 
-def test_what_is_good_verifies(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_good_checkpoint_verifies(top: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, shown, _ = call(capsys, "verify", top)
     assert status == 0
     assert [line.rpartition(": ")[2] for line in shown.splitlines()] == ["good"] * 6
@@ -173,7 +179,7 @@ def test_a_wrong_directory_is_told_in_one_line(
 
 
 @pytest.mark.parametrize("command", ["show", "verify"])
-def test_what_is_being_made_is_neither_shown_nor_verified(
+def test_an_incomplete_checkpoint_is_neither_shown_nor_verified(
     top: Path, capsys: pytest.CaptureFixture[str], command: str, tmp_path: Path
 ) -> None:
     (top / "job-1" / "checkpoint-4-attempt-1").rename(tmp_path / "checkpoint-4-attempt-1")

@@ -19,7 +19,7 @@ def test_the_configuration_goes_before_the_default_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    with pytest.raises(ConfigurationError, match="name it by --cluster NAME"):
+    with pytest.raises(ConfigurationError, match="use --cluster NAME"):
         running_cluster(None, None)
     directory = ClusterDirectory("default")
     lock = directory.lock()

@@ -60,7 +60,7 @@ def test_config_show_as_json(
     }
 
 
-def test_config_show_refuses_what_nothing_would_start_with(
+def test_config_show_refuses_an_invalid_configuration(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLINKNET_CLUSTER_WORKERS", "many")

@@ -20,7 +20,7 @@ from flinknet.errors import ConfigurationError
         ({"scale": 0}, "scale is 0"),
     ],
 )
-def test_what_cannot_work_is_refused_before_anything_is_written(
+def test_invalid_options_are_refused_before_anything_is_written(
     tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     output = tmp_path / "demo"

@@ -35,19 +35,19 @@ def told(job: Job) -> dict[str, Any]:
     return {"name": "sums", "state": "RUNNING", **found}
 
 
-def test_a_culprit_is_named_with_who_lost_time_to_it() -> None:
+def test_a_culprit_is_named_with_the_tasks_that_lost_time_to_it() -> None:
     job = Job(pipeline(1, 1)).task(0, waits=0.9, busy=0.1).task(1, busy=1.0)
     lines = list(_lines(told(job)))
     assert lines[:3] == [
         "sums, RUNNING: troubled",
         "",
-        "SLOW_OPERATOR: Sink is the bottleneck: slower than what is written to it",
+        "SLOW_OPERATOR: Sink is the bottleneck: it is slower than its input",
     ]
     assert lines[3].startswith("  - Sink (1/1) was busy 100%")
-    assert lines[-1] == "  Source (1/1) lost 9.0 s (90%), and waits now"
+    assert lines[-1] == "  Source (1/1) lost 9.0 s (90%), and is waiting now"
 
 
-def test_of_many_who_lost_time_the_first_are_named() -> None:
+def test_only_the_first_of_many_tasks_that_lost_time_are_named() -> None:
     job = Job(pipeline(7, 1)).task(1, busy=1.0)
     for index in range(7):
         job.task(0, index, waits=0.4)
@@ -55,19 +55,21 @@ def test_of_many_who_lost_time_the_first_are_named() -> None:
     said = list(_lost(finding["lost"]))
     assert len(said) == 6
     assert said[0].endswith("lost 4.0 s (40%)")
-    assert said[-1] == "  and 2 more lost less"
+    assert said[-1] == "  and 2 more tasks lost less"
 
 
-def test_of_a_young_job_it_is_not_known_yet() -> None:
+def test_the_verdict_on_a_young_job_is_not_known_yet() -> None:
     job = Job(pipeline(1, 1), refresh_s=9.0).task(0, busy=1.0).task(1, busy=0.9)
     verdict, why = _lines(told(job))
     assert verdict == "sums, RUNNING: not known yet"
-    assert why.startswith("workers have reported on 10 s since the job began, and it takes 18 s")
+    assert why.startswith(
+        "the reports of the workers cover 10 s of the job, but a diagnosis needs 18 s"
+    )
 
 
 def test_a_healthy_job_is_one_sentence() -> None:
     job = Job(pipeline(1, 1)).task(0, busy=1.0).task(1, busy=0.9)
     assert list(_lines(told(job))) == [
         "sums, RUNNING: healthy",
-        "nobody was held up in the last 10 s",
+        "no task was held up in the last 10 s",
     ]

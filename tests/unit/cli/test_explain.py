@@ -40,7 +40,9 @@ def test_memory_is_shown_and_nothing_is_run(
     assert "numbers" in shown
 
 
-def test_who_needs_what_is_shown_on_request(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_buffers_of_each_subtask_are_shown_on_request(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     explain(job)
     assert "overdraft" not in capsys.readouterr().out
     explain(job, verbose=True)

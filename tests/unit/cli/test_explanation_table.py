@@ -35,18 +35,18 @@ def summed_up(buffers: int) -> list[str]:
     return [" ".join(line.split()) for line in written.getvalue().splitlines()]
 
 
-def test_first_comes_whether_it_fits_and_what_to_do() -> None:
+def test_the_verdict_and_the_advice_come_first() -> None:
     assert summed_up(20)[:2] == [
         'Job "sums" fits: more network memory would change nothing.',
         "It takes 2 workers with 2 slots each.",
     ]
     text = " ".join(summed_up(5))
-    assert "runs, but with less network memory than it should have" in text
+    assert "runs more slowly, because it has less network memory than configured" in text
     assert (
         "Set network.network_memory_bytes to 1MiB (FLINKNET_NETWORK_NETWORK_MEMORY_BYTES=1MiB) so "
         "that it runs as configured."
     ) in text
-    assert "does not fit: there is too little network memory, and it is refused" in summed_up(4)[0]
+    assert "does not fit: there is too little network memory, so it is refused" in summed_up(4)[0]
 
 
 def test_memory_is_allocated_expected_and_at_most() -> None:
@@ -62,7 +62,7 @@ def test_memory_is_allocated_expected_and_at_most() -> None:
     assert "for records read (record_bytes_max," in " ".join(lines)
 
 
-def test_flinks_words_are_kept_for_who_asks_for_them() -> None:
+def test_flinks_terms_are_shown_on_request() -> None:
     text = " ".join(summed_up(6))
     assert not any(word in text for word in ("overdraft", "comfortable", "floating", "gate"))
 
@@ -89,7 +89,7 @@ def test_every_owner_has_a_row_and_every_worker_a_total() -> None:
 
 
 def test_the_verdict_comes_with_the_settings_that_better_it() -> None:
-    assert 'Job "sums": comfortable; everybody gets the most that it can use.' in shown(20)
+    assert 'Job "sums": comfortable; each subtask gets as many buffers as it can use.' in shown(20)
     assert not any("network_memory_bytes = 198144 " in line for line in shown(20))
 
     fits = shown(6)
@@ -99,7 +99,7 @@ def test_the_verdict_comes_with_the_settings_that_better_it() -> None:
     degraded = shown(5)
     assert 'Job "sums": degraded; it runs with fewer exclusive buffers than configured.' in degraded
     assert "network.network_memory_bytes = 198144 to run as configured" in degraded
-    assert "network.required_buffers_per_gate_max = 2 is what it then runs with" in degraded
+    assert "network.required_buffers_per_gate_max = 2 is the limit that it then gets" in degraded
 
     too_small = shown(4)
     assert 'Job "sums": too small; it is refused.' in too_small
@@ -120,7 +120,7 @@ def test_the_bound_is_shown_part_by_part() -> None:
     assert rows[2] == "network memory 0.2 0.2 network_memory_bytes"
 
 
-def test_what_unaligned_checkpoints_store_is_shown_where_there_are_some() -> None:
+def test_the_data_that_unaligned_checkpoints_store_is_shown() -> None:
     memory = JobMemory.of_graph(keyed_graph(parallelism=4), FlinknetConfig())
     assert not any("in flight" in line for line in rendered(memory))
 
@@ -138,16 +138,14 @@ def test_what_unaligned_checkpoints_store_is_shown_where_there_are_some() -> Non
     assert rows[-1] == "limit 768.0 512.0 1,280.0 checkpointing.channel_state_bytes_max"
 
 
-def test_what_cannot_go_on_at_another_parallelism_is_said_of_a_job_that_has_such_exchanges() -> (
-    None
-):
+def test_broadcasts_that_forbid_another_parallelism_are_named() -> None:
     graph = keyed_graph(parallelism=4)
     edges = (replace(graph.edges[0], partitioner=BroadcastPartitioner), *graph.edges[1:])
     unaligned = JobCheckpointingConfig(1000.0, unaligned=True)
     broadcast = replace(graph, edges=edges, checkpointing=unaligned)
     ends = edges[0].source, edges[0].target
     place = " to ".join(f'"{graph.vertices[end].name}"' for end in ends)
-    said = f"on their way from {place} the job goes on at that parallelism alone"
+    said = f"in-flight records of {place} the job continues only at the same parallelism"
     for job, is_said in (
         (broadcast, True),
         (replace(broadcast, checkpointing=None), False),

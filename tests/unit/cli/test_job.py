@@ -77,9 +77,9 @@ async def test_a_job_that_has_not_been_heard_of_says_why_it_failed(
         assert "ValueError: no such record" in printed
         (row,) = [line for line in printed.splitlines() if "Source" in line]
         assert row.split()[-5:] == ["-"] * 5
-        status, _, error = await terminal.type("job", "sums")
+        status, _, error = await terminal.type("job", "counts")
         assert status == 2
-        assert 'no job "sums" runs at' in error
+        assert 'has no job "counts"; running jobs: none' in error
 
 
 async def test_checkpoints_are_counted(
@@ -97,6 +97,6 @@ async def test_checkpoints_are_counted(
             await asyncio.sleep(0)
         printed = await terminal.print("job", "endless")
         assert "checkpoints: " in printed
-        assert "the last one, " in printed
+        assert "the last completed one, " in printed
         coordinator.cancel(record)
         await coordinator.wait_for_end(record, 60.0)

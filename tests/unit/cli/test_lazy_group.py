@@ -54,7 +54,7 @@ def test_a_missing_library_is_named_with_its_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "numpy", None)
     group = group_of(tmp_path, monkeypatch, "import numpy.linalg")
-    said = r'needs numpy, and what else the extra spark brings: run pip install "flinknet\[spark\]"'
+    said = r'needs numpy and other packages of the extra spark: run pip install "flinknet\[spark\]"'
     with pytest.raises(ConfigurationError, match=said):
         group(["work"])
 
@@ -142,7 +142,7 @@ def test_shells_complete_with_the_script_that_is_shown(
     assert shell.stdout.split()[:1] == ["verify"]
 
 
-def test_zsh_completes_what_is_typed(installed: dict[str, str]) -> None:
+def test_zsh_completes_a_typed_command(installed: dict[str, str]) -> None:
     """It completes only at a terminal, so the test gives it one."""
     zsh, (terminal, its_end) = path_of("zsh"), pty.openpty()
     shell = subprocess.Popen(

@@ -138,7 +138,7 @@ def test_a_file_that_may_not_be_written_is_one_line(
         exit_code("work")
 
 
-def test_so_is_one_of_a_file_system_that_is_read_only(
+def test_a_file_on_a_read_only_file_system_is_one_line(
     failing: Failing, capsys: pytest.CaptureFixture[str]
 ) -> None:
     failing.write("def work(): raise OSError(30, 'Read-only file system', '/home/me/.bashrc')")
@@ -152,7 +152,7 @@ def test_another_error_of_a_file_is_a_bug(failing: Failing) -> None:
         exit_code("work")
 
 
-def test_who_cannot_install_the_completion_may_see_it(
+def test_a_failed_installation_of_the_completion_points_to_its_script(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(**_: str) -> None:
@@ -162,7 +162,7 @@ def test_who_cannot_install_the_completion_may_see_it(
     assert exit_code("--install-completion") == 2
     assert capsys.readouterr().err == (
         "flinknet: Permission denied: /home/me/.bashrc\n"
-        "--show-completion prints what would stand there.\n"
+        "--show-completion prints the script to add there.\n"
     )
 
 
@@ -233,9 +233,33 @@ def test_a_command_shows_its_own_help(failing: Failing, capsys: pytest.CaptureFi
     assert "flinknet work" in shown
 
 
-def test_a_command_refuses_what_it_does_not_know(
+def test_a_command_refuses_unknown_options(
     failing: Failing, capsys: pytest.CaptureFixture[str]
 ) -> None:
     failing.write("def work(workers: int = 2): pass")
     assert exit_code("work", "--wrokers", "4") == 2
     assert "--wrokers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "certs", "cluster", "config", "checkpoints", "top"])
+def test_only_the_root_command_offers_completion(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code("--help") == 0
+    assert "--install-completion" in capsys.readouterr().out
+    assert exit_code(command, "--help") == 0
+    assert "-completion" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "default"),
+    [
+        ("run", "Default: each job gets a cluster of its own."),
+        ("jobs", "otherwise the cluster `default` of this machine."),
+    ],
+)
+def test_the_help_states_the_default_cluster_of_the_command(
+    command: str, default: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(command, "--help") == 0
+    assert default in " ".join(capsys.readouterr().out.split())

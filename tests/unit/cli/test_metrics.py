@@ -37,7 +37,7 @@ async def test_metrics_are_shown_by_flinks_names(
         await cluster.served.coordinator.wait_for_end(record, 60.0)
 
 
-async def test_what_does_not_exist_is_an_error(
+async def test_unknown_metrics_are_errors(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_cluster() as cluster:
@@ -45,7 +45,7 @@ async def test_what_does_not_exist_is_an_error(
         record = await run_endless_job(cluster)
         status, printed, error = await terminal.type("metrics", "endless", "speed", "depth")
         assert (status, printed) == (2, "")
-        assert "no metric of endless is called speed or depth: call flinknet metrics" in error
+        assert "job endless has no metric speed or depth: `flinknet metrics endless` lists" in error
         status, _, error = await terminal.type("metrics", "endless", "--operator=Nobody")
         assert status == 2
         assert "at an operator with 'Nobody' in its name" in error

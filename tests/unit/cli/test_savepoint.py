@@ -18,7 +18,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, s
     return ended.value.code, capsys.readouterr().err
 
 
-def test_without_the_secret_nobody_is_asked(
+def test_no_request_is_sent_without_the_secret(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
@@ -26,7 +26,7 @@ def test_without_the_secret_nobody_is_asked(
     assert (status, TOKEN_VARIABLE in said) == (2, True)
 
 
-def test_without_an_address_nobody_is_asked(
+def test_no_request_is_sent_without_an_address(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(TOKEN_VARIABLE, TOKEN.replace(" ", "-"))

@@ -24,7 +24,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("role", [Role.READ, Role.OPERATE, Role.SUBMIT])
-def test_the_token_of_a_role_is_made_of_that_of_the_cluster(
+def test_the_token_of_a_role_is_derived_from_the_cluster_token(
     role: Role, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = new_token()

@@ -88,7 +88,7 @@ async def test_one_job_may_be_watched_from_the_start() -> None:
         await end(cluster, record)
 
 
-async def test_what_was_told_stays_when_nobody_answers() -> None:
+async def test_the_last_answer_stays_when_the_coordinator_does_not_answer() -> None:
     answers = cycle([ANSWER, RemoteTransportError("gone")])
 
     async def read(path: str) -> Any:
@@ -108,7 +108,7 @@ async def test_what_was_told_stays_when_nobody_answers() -> None:
         assert not top.query_one(DataTable).has_class("old")
 
 
-async def test_who_waits_for_an_answer_may_end_it_and_hears_that_there_is_none(
+async def test_the_user_may_quit_while_no_answer_comes_and_sees_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(top_screen, "PATIENCE_S", 0.0)
@@ -155,7 +155,7 @@ async def test_a_job_that_is_forgotten_leads_back_to_the_others() -> None:
 
     top = Top(read, "0815")
     async with top.run_test(size=(120, 30)) as pilot:
-        await come_to_say(top, pilot, "verdict", "the job 0815 is not known any more; no jobs")
+        await come_to_say(top, pilot, "verdict", "job 0815 is no longer known; no jobs")
         assert columns(top)[0] == "job"
 
 

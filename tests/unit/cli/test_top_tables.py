@@ -74,7 +74,7 @@ def test_backpressure_has_a_colour_from_flinks_levels_on(share: float, style: st
     assert row[4].style == style
 
 
-def test_who_has_not_reported_yet_has_no_numbers_but_counts() -> None:
+def test_an_operator_without_reports_has_counts_but_no_rates() -> None:
     found = cells(operators_table([{**OPERATOR, "reported": 0}], set()))
     assert [found[name].plain for name in ("operator", "busy", "records in/s", "records in")] == [
         "Slow lookup",

@@ -35,14 +35,14 @@ def check_cluster(config: FlinknetConfig) -> None:
 def _check_host(cluster: ClusterConfig) -> None:
     if not (is_loopback(cluster.host) or token_is_given(cluster.token_file) or cluster.tls.is_on):
         raise ConfigurationError(
-            f"cluster.host is {cluster.host}, which other machines may reach: say who may connect, "
-            f"by a secret in {TOKEN_VARIABLE} or cluster.token_file or by cluster.tls, "
-            "or listen on loopback, 127.0.0.1 or ::1"
+            f"cluster.host is {cluster.host}, which other machines may reach: set a secret in "
+            f"{TOKEN_VARIABLE} or cluster.token_file, or configure cluster.tls, or listen on "
+            "loopback, 127.0.0.1 or ::1"
         )
     if is_any_address(cluster.host) and not cluster.advertised_host:
         raise ConfigurationError(
-            f"cluster.host is {cluster.host}, every address of this machine: say in "
-            "cluster.advertised_host under which one others reach it"
+            f"cluster.host is {cluster.host}, which is every address of this machine: set "
+            "cluster.advertised_host to the one that other machines use"
         )
     _check_port(cluster.host, 0, "cluster.host")
 
@@ -56,6 +56,6 @@ def _check_port(host: str, port: int, option: str) -> None:
             probe.bind((host, port))
         except OSError as error:
             raise ConfigurationError(
-                f"port {port} of {host} cannot be used ({error.strerror}): stop what listens "
-                f"there, or choose another {option}, or 0 for free ports"
+                f"port {port} of {host} cannot be used ({error.strerror}): stop the program that "
+                f"listens there, or choose another {option}, or 0 for free ports"
             ) from error

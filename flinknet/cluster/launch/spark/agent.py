@@ -125,7 +125,7 @@ class _Agent:
         self.send({"stage": self._settings["stage"], "rank": self._rank, "nonce": nonce})
         answer = self._read()
         if not hmac.compare_digest(answer["proof"], proof(secret, "launcher", nonce)):
-            raise ConnectionError("what listens at the launcher's address is not the launcher")
+            raise ConnectionError("the server at the launcher's address is not the launcher")
         # This machine reaches the coordinator from this address, so others reach the machine by it.
         address = self._socket.getsockname()[0]
         self.send(

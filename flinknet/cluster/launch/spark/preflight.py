@@ -13,6 +13,7 @@ from flinknet.config import FlinknetConfig, SparkConfig
 from flinknet.errors import ConfigurationError, InsufficientSlotsError
 from flinknet.net.address import is_loopback
 from flinknet.net.tls import tls_of
+from flinknet.texts import counted
 
 __all__ = ["bound_host", "check_spark", "too_few_slots", "unprotected", "wait_for_slots"]
 
@@ -59,9 +60,9 @@ def too_few_slots(spark: Spark, config: FlinknetConfig, slots: int) -> str:
     else:
         more = "more executors or cores (spark.executor.instances, spark.executor.cores)"
     return (
-        f"the cluster has {wanted} workers, each in a task of Spark, but Spark ({master}) runs "
-        f"{slots} tasks at once: use --workers {max(slots, 1)} (cluster.workers), or start the "
-        f"session with {more}"
+        f"the cluster has {counted(wanted, 'worker')}, each in a task of Spark, but Spark "
+        f"({master}) runs {counted(slots, 'task')} at once: use --workers {max(slots, 1)} "
+        f"(cluster.workers), or start the session with {more}"
     )
 
 

@@ -117,8 +117,9 @@ def find_java() -> Path:
 def _make(master: str) -> SparkSession:
     if master and _MASTERS.match(master) is None:
         raise ConfigurationError(
-            f'spark.master is "{master}", which is none: choose local[4], local-cluster[2,1,1024], '
-            "spark://HOST:7077, yarn, k8s://https://HOST:6443, or sc://HOST of Spark Connect"
+            f'spark.master is "{master}", which is not a master: choose local[4], '
+            "local-cluster[2,1,1024], spark://HOST:7077, yarn, k8s://https://HOST:6443, or "
+            "sc://HOST of Spark Connect"
         )
     for module in ("pyspark", "pyarrow", "pandas"):
         if find_spec(module) is None:

@@ -117,8 +117,8 @@ class TaskLinks:
             self._server = await self._loop.create_server(self._accept, host, port)
         except OSError as error:
             raise ConfigurationError(
-                f"port {port} of {host} cannot be used ({error.strerror}): stop what listens "
-                "there, or choose another spark.tasks_port, or 0 for a free port"
+                f"port {port} of {host} cannot be used ({error.strerror}): stop the program that "
+                "listens there, or choose another spark.tasks_port, or 0 for a free port"
             ) from error
         address = self._server.sockets[0].getsockname()
         return address[0], address[1]
@@ -146,7 +146,7 @@ class TaskLinks:
         self._unproven.add(connection, connection.source, self._loop.time())
         leaving = self._unproven.excess(self._loop.time(), connection)
         if leaving is not None:
-            self.refuse(leaving, "full", f"{_UNPROVEN_MAX} others have not shown the secret")
+            self.refuse(leaving, "full", f"{_UNPROVEN_MAX} others have not sent the secret")
 
     def secured(self, connection: _Connection, writer: asyncio.StreamWriter) -> None:
         """Serve a connection that may transfer data, after its TLS handshake if there is TLS."""
@@ -170,7 +170,7 @@ class TaskLinks:
         if error is not None and (reason := refusal_of(error)) is not None:
             self._count(connection, "tls", reason)
         said = "silent" if connection.is_silent else "left"
-        self._count(connection, said, "it has ended the connection itself")
+        self._count(connection, said, "it has closed the connection")
 
     # -- inside
 
@@ -189,7 +189,7 @@ class TaskLinks:
                     self._on_news(link, json.loads(line))
         except _NOT_OURS:
             if link is None and not connection.is_silent:
-                self.refuse(connection, "malformed", "what it says is no greeting of a task")
+                self.refuse(connection, "malformed", "its message is not the greeting of a task")
         finally:
             connection.abort()
             if link is not None:

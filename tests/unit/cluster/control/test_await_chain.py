@@ -88,7 +88,7 @@ def test_a_call_without_a_line_says_its_file() -> None:
     assert call_text(waits.__code__, None) == "waits (test_await_chain.py)"
 
 
-async def test_who_may_go_on_waits_for_nothing() -> None:
+async def test_a_runnable_task_waits_for_nothing() -> None:
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(waits(future))
     assert awaited_future(task) is None
@@ -101,7 +101,7 @@ async def test_who_may_go_on_waits_for_nothing() -> None:
     assert only.text == "waits (test_await_chain.py)", "it has ended, and is nowhere"
 
 
-async def test_a_task_and_what_it_runs_in_a_thread_have_its_context() -> None:
+async def test_a_task_and_its_calls_in_threads_have_its_context() -> None:
     begun, goes_on = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -134,7 +134,7 @@ async def test_a_task_and_what_it_runs_in_a_thread_have_its_context() -> None:
         goes_on.clear()
 
 
-async def test_what_has_no_context_is_nobodys() -> None:
+async def test_a_thread_without_a_context_belongs_to_no_subtask() -> None:
     begun, goes_on = threading.Event(), threading.Event()
 
     def work() -> None:

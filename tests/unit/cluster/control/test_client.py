@@ -71,11 +71,11 @@ async def test_another_server_is_no_coordinator(status: str, body: str) -> None:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     async with server, CoordinatorClient(f"{host}:{port}", new_token(), CONFIG) as client:
-        with pytest.raises(RemoteTransportError, match=r"\(\d+, text/html\) is no coordinator$"):
+        with pytest.raises(RemoteTransportError, match=r"\(\d+, text/html\) is not a coordinator$"):
             await client.progress("job")
 
 
-async def test_one_that_does_not_come_back_is_given_up() -> None:
+async def test_a_coordinator_that_does_not_come_back_is_given_up() -> None:
     config = replace(CONFIG, coordinator_return_ms=1.0)
     async with AsyncExitStack() as stack:
         async with serve_control_plane(config) as gone:
@@ -86,7 +86,7 @@ async def test_one_that_does_not_come_back_is_given_up() -> None:
             await client.progress("x")
 
 
-async def test_what_may_be_said_twice_is_said_until_it_is_answered() -> None:
+async def test_repeatable_calls_are_repeated_until_they_are_answered() -> None:
     """The client chooses the ids of jobs and savepoints, so these calls may be repeated."""
     heard: list[bytes] = []
 
@@ -141,7 +141,7 @@ async def test_no_call_of_a_client_waits_for_a_frozen_coordinator(call: str) -> 
                 await client.cancel("job")
 
 
-async def test_a_refusal_is_raised_as_what_it_is() -> None:
+async def test_a_refusal_is_raised_as_its_own_error() -> None:
     async with serve_control_plane(CONFIG) as served, served.client() as client:
         with pytest.raises(InsufficientSlotsError, match='job "sums" needs'):
             await client.submit(Submission.of_graph(keyed_graph()))

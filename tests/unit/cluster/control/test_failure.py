@@ -47,7 +47,7 @@ def raised(error: BaseException) -> BaseException:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_others_broke_is_a_symptom(echo: Exception) -> None:
+def test_a_failure_that_others_caused_is_a_symptom(echo: Exception) -> None:
     assert caused_by(echo).rank is CauseRank.SYMPTOM
 
 
@@ -56,7 +56,7 @@ def test_what_others_broke_is_a_symptom(echo: Exception) -> None:
     [ValueError("boom"), SerializationError("no"), SystemExit(3), ConnectionResetError("mine")],
     ids=lambda error: type(error).__name__,
 )
-def test_what_a_subtask_did_itself_is_a_cause(origin: BaseException) -> None:
+def test_a_failure_of_the_subtask_itself_is_a_cause(origin: BaseException) -> None:
     assert caused_by(origin).rank is CauseRank.CAUSE
 
 
@@ -74,7 +74,7 @@ def test_the_origin_of_a_group_is_its_first_cause() -> None:
     assert cause.rank is CauseRank.CAUSE
 
 
-def test_the_description_names_who_where_and_what() -> None:
+def test_the_description_names_the_subtask_the_worker_and_the_error() -> None:
     cause = caused_by(raised(ValueError("boom")))
     assert cause.describe() == (
         'subtask "Map (2/4)" on worker worker-1 (pid 4711) failed: ValueError: boom'
@@ -114,7 +114,7 @@ def test_a_failure_without_a_subtask_names_the_worker() -> None:
     )
 
 
-def test_texts_are_bounded_and_keep_what_matters() -> None:
+def test_texts_are_bounded_and_keep_the_important_part() -> None:
     """A message keeps its beginning, a traceback its end; neither is cut inside a character."""
     cause = caused_by(raised(ValueError("first " + "ü" * 5000)), text_bytes_max=256)
     assert len(cause.message.encode()) <= 256 + len(" ...")

@@ -13,7 +13,7 @@ def connections(connections_max: int = 3) -> HttpConnections[str]:
     return HttpConnections(connections_max=connections_max, request_timeout_s=10.0)
 
 
-def test_one_that_waits_too_long_is_overdue() -> None:
+def test_a_connection_that_waits_too_long_is_overdue() -> None:
     table = connections()
     assert table.deadline is None
     assert [table.accept(name, now) for now, name in enumerate("ab")] == [None, None]
@@ -23,7 +23,7 @@ def test_one_that_waits_too_long_is_overdue() -> None:
     assert table.overdue(11.0) == ["a", "b"]
 
 
-def test_one_that_is_busy_is_never_overdue_and_waits_anew_afterwards() -> None:
+def test_a_busy_connection_is_never_overdue_and_waits_anew_afterwards() -> None:
     table = connections()
     table.accept("a", 0.0)
     table.begin("a")
@@ -46,7 +46,7 @@ def test_the_one_that_has_waited_longest_makes_room() -> None:
     assert table.accept("g", 6.0) == "a"
 
 
-def test_one_is_refused_when_all_are_busy() -> None:
+def test_a_connection_is_refused_when_all_are_busy() -> None:
     table = connections()
     for name in "abc":
         table.accept(name, 0.0)

@@ -153,7 +153,7 @@ async def test_a_head_that_comes_byte_by_byte_does_not_keep_a_connection() -> No
     ],
     ids=["silent", "half a head", "half a body", "garbage", "no token", "kept alive"],
 )
-async def test_what_is_refused_is_counted_by_its_reason(sent: bytes, reason: str | None) -> None:
+async def test_refusals_are_counted_by_reason(sent: bytes, reason: str | None) -> None:
     async with serve_control_plane(QUICK) as served:
         token = f"Authorization: Bearer {served.token}".encode()
         async with connected(served.address, sent.replace(b"TOKEN", token)) as (reader, _):
@@ -176,7 +176,7 @@ async def test_a_peer_that_leaves_before_the_end_of_a_request_is_counted(sent: b
         assert served.coordinator.http_refusals.counts == expected
 
 
-async def test_an_answer_that_nobody_fetches_does_not_keep_a_connection() -> None:
+async def test_an_answer_that_is_not_read_does_not_keep_a_connection() -> None:
     body = b"x" * 30_000_000
 
     async def give(request: web.Request) -> web.Response:
@@ -308,7 +308,7 @@ async def test_an_error_of_this_process_is_in_the_log(caplog: pytest.LogCaptureF
 
 @pytest.mark.parametrize(
     ("needed", "suffices"),
-    [(Role.SUBMIT, "`flinknet token submit` makes it"), (Role.WORKER, "the cluster token itself")],
+    [(Role.SUBMIT, "`flinknet token submit` makes one"), (Role.WORKER, "the cluster token itself")],
 )
 def test_the_token_of_a_lower_role_is_told_which_one_suffices(needed: Role, suffices: str) -> None:
     token = "a-token-of-enough-letters"

@@ -105,7 +105,7 @@ def test_a_module_is_there_as_long_as_a_job_uses_it(in_use: FilesInUse, tmp_path
     assert importlib.import_module("brought").X == 1
     in_use.give_back(first)
     assert importlib.import_module("brought").X == 1, "another job of the same file goes on"
-    with pytest.raises(ConfigurationError, match="has the module brought, and so has another"):
+    with pytest.raises(ConfigurationError, match="has the module brought, but another file"):
         in_use.take(second)
     in_use.give_back(first)
     with in_use.used(second):
@@ -121,7 +121,7 @@ def test_a_wheel_and_a_zip_are_packages(in_use: FilesInUse) -> None:
         assert importlib.import_module("brought_pkg").Y == 3
 
 
-async def test_what_is_taken_for_a_task_that_is_cancelled_is_given_back(
+async def test_files_taken_for_a_cancelled_task_are_given_back(
     in_use: FilesInUse,
 ) -> None:
     """A job may be cancelled while a thread unpacks its files, which the thread does to its end."""
@@ -155,7 +155,7 @@ async def test_files_that_are_given_back_do_not_hold_up_the_event_loop(
     assert not entries(tmp_path)
 
 
-def test_of_members_of_one_name_the_last_counts(in_use: FilesInUse) -> None:
+def test_the_last_of_several_members_of_one_name_counts(in_use: FilesInUse) -> None:
     """`tar --append` and `zip --grow` make such archives."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as archive:
@@ -191,7 +191,7 @@ REFUSED: Mapping[str, tuple[Callable[[], JobFile], str]] = {
         "neither a file nor a directory",
     ),
     "a device": (lambda: JobFile("archive", "a.tgz", "a", tarred("x", tarfile.CHRTYPE)), "neither"),
-    "a module elsewhere": (lambda: python("../x.py", b""), "'../x.py' is no name of a file"),
+    "a module elsewhere": (lambda: python("../x.py", b""), "'../x.py' is not the name of a file"),
     "a file in a file": (
         lambda: JobFile("archive", "a.zip", "a", zipped({"x": "", "x/y": ""})),
         "a.zip cannot be unpacked",
@@ -205,12 +205,12 @@ REFUSED: Mapping[str, tuple[Callable[[], JobFile], str]] = {
         "a.zip cannot be unpacked",
     ),
     "no archive": (lambda: python("a.whl", b"hello"), "a.whl cannot be unpacked"),
-    "a library": (lambda: python("hypothesis.py", b""), "hypothesis, which is installed already"),
+    "a library": (lambda: python("hypothesis.py", b""), "hypothesis, which is already installed"),
 }
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_does_harm_is_refused_and_leaves_nothing(
+def test_harmful_files_are_refused_and_leave_nothing(
     in_use: FilesInUse, tmp_path: Path, what: str
 ) -> None:
     make, why = REFUSED[what]
@@ -222,11 +222,11 @@ def test_what_does_harm_is_refused_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("python_files", "archives", "why"),
     [
-        (["x.txt"], [], "no file of Python code"),
+        (["x.txt"], [], "not a file of Python code"),
         (["/nowhere/x.py"], [], "/nowhere/x.py cannot be read"),
-        ([], ["x.rar"], "is no archive"),
-        ([], ["x.zip#.."], "is no name of a directory"),
-        ([], ["x.zip#a/b"], "is no name of a directory"),
+        ([], ["x.rar"], "is not an archive"),
+        ([], ["x.zip#.."], "is not the name of a directory"),
+        ([], ["x.zip#a/b"], "is not the name of a directory"),
     ],
 )
 def test_a_path_that_names_no_such_file_is_refused(

@@ -17,7 +17,7 @@ def test_every_state_is_reached_and_every_event_used() -> None:
     assert {event for _, event in TRANSITIONS} == set(JobEvent)
 
 
-def test_what_is_ending_and_what_has_ended() -> None:
+def test_ending_and_ended_states() -> None:
     ending = [JobState.FINISHING, JobState.FAILING, JobState.CANCELLING]
     ended = [JobState.FINISHED, JobState.FAILED, JobState.CANCELED]
     assert [state for state in JobState if state.is_ending] == ending

@@ -20,7 +20,7 @@ from flinknet.cluster.control.kept_output import (
 )
 
 
-def test_of_a_long_text_whole_lines_of_the_end_are_kept() -> None:
+def test_the_last_whole_lines_of_a_long_text_are_kept() -> None:
     text = KeptText(10)
     for number in range(100):
         text.write(f"{number:03}\n")
@@ -45,7 +45,7 @@ def test_a_line_that_is_too_long_is_cut() -> None:
     assert text.read() == b"fgh\n"
 
 
-def test_what_is_kept_is_printable() -> None:
+def test_the_kept_text_is_printable() -> None:
     text = KeptText(100)
     text.write("red \x1b[31m\n\ud800")
     assert text.read() == b"red \\x1b[31m\n\\ud800"
@@ -60,7 +60,7 @@ def handlers_are_restored() -> Iterator[None]:
         logging.getLogger().removeHandler(handler)
 
 
-def test_what_is_printed_and_logged_goes_where_it_went_and_is_kept(
+def test_output_and_log_lines_are_passed_on_and_kept(
     handlers_are_restored: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, error = io.StringIO(), io.StringIO()
@@ -124,7 +124,7 @@ def test_threads_print_line_by_line(
     assert printed.getvalue() == "2\n1\n3\n4"
 
 
-def test_what_is_no_whole_line_is_not_lost(
+def test_an_incomplete_line_is_not_lost(
     handlers_are_restored: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed = what_is_printed(monkeypatch)
@@ -137,7 +137,7 @@ def test_what_is_no_whole_line_is_not_lost(
     assert len(printed.getvalue()) > LINE_CHARACTERS_MAX
 
 
-def test_what_cannot_be_logged_is_not_raised(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_logging_is_not_raised(capsys: pytest.CaptureFixture[str]) -> None:
     handler = KeptLogHandler(KeptText(100))
     handler.emit(logging.LogRecord("mine", logging.INFO, "file", 1, "%d", ("no number",), None))
     assert "Logging error" in capsys.readouterr().err

@@ -22,7 +22,7 @@ def test_a_line_of_text_is_no_command_to_a_terminal() -> None:
     assert PrintableFormatter().format(record("red \x1b[31m %d", 3)) == "INFO mine: red \\x1b[31m 3"
 
 
-def test_json_has_what_programs_ask_for() -> None:
+def test_json_logs_have_the_fields_for_programs() -> None:
     made = record("two\nlines %s", "\ud800", error=ValueError("bad"))
     made.created = 0.5
     line = JsonFormatter("worker-3").format(made)

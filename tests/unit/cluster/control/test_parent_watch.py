@@ -69,7 +69,7 @@ def test_a_child_that_leads_a_group_takes_the_group_along() -> None:
         assert child.wait(30) == -9
 
 
-def test_what_is_to_be_done_at_the_end_is_done() -> None:
+def test_the_work_for_the_end_is_done() -> None:
     with start(SLEEP, "lambda: print('the end', flush=True)") as child:
         read_until_ready(child)
         assert child.stdin is not None

@@ -18,7 +18,7 @@ sys.stdin.read()
 KILL_OWN = "from flinknet.cluster.control.process_group import kill_own_group; kill_own_group()"
 
 
-def test_what_a_leader_has_left_is_killed() -> None:
+def test_processes_that_a_leader_leaves_are_killed() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", START_AND_LEAVE],
         stdin=subprocess.PIPE,
@@ -40,6 +40,6 @@ def test_a_leader_kills_itself_with_its_group() -> None:
     assert leader.returncode == -signal.SIGKILL
 
 
-def test_nobody_else_is_killed_by_one_that_leads_no_group() -> None:
+def test_a_process_that_leads_no_group_kills_no_other() -> None:
     member = subprocess.run([sys.executable, "-c", KILL_OWN], check=False)
     assert member.returncode == 0

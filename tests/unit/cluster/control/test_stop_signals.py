@@ -63,7 +63,7 @@ sys.exit(5)
 
 
 @pytest.mark.parametrize("event_loop", ["asyncio", "uvloop"])
-def test_one_that_comes_at_the_end_of_a_process_changes_nothing(event_loop: str) -> None:
+def test_a_signal_at_the_end_of_a_process_changes_nothing(event_loop: str) -> None:
     """It may come while the loop is being closed, or while Python shuts down."""
     run = subprocess.run(
         [sys.executable, "-c", ENDS, event_loop],
@@ -120,7 +120,7 @@ def test_a_forked_process_starts_clean(event_loop: str) -> None:
     assert (run.stdout, run.stderr) == ("-15 True\nSIGINT True\n" * 2, "")
 
 
-async def test_what_is_written_to_the_wakeup_descriptor_is_no_signal() -> None:
+async def test_bytes_in_the_wakeup_descriptor_are_no_signal() -> None:
     """A process forked by C code writes there, as none of Python's hooks for forks is called."""
     heard: asyncio.Queue[signal.Signals] = asyncio.Queue()
     when_told_to_stop(heard.put_nowait)

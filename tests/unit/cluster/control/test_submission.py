@@ -126,7 +126,7 @@ def test_files_that_are_damaged_are_found_before_a_worker_has_them(limit: int | 
     "sent", [b"\x80", b"\x90", b"\xc0", b"\xa0"], ids=["map", "array", "nil", "text"]
 )
 @pytest.mark.parametrize("over", [0, 1])
-def test_what_a_submission_may_cost_is_bounded(sent: bytes, over: int) -> None:
+def test_the_cost_of_a_submission_is_bounded(sent: bytes, over: int) -> None:
     """The option bounds it for any content. A larger body is refused before it is read."""
     limit = 200_000
     elements = limit - 5 + over

@@ -98,5 +98,5 @@ def test_metrics_must_be_plain() -> None:
     ],
 )
 def test_a_body_that_is_no_result_is_refused(body: bytes) -> None:
-    with pytest.raises(ConfigurationError, match="no result"):
+    with pytest.raises(ConfigurationError, match="not a result"):
         decode_result(body)

@@ -23,10 +23,10 @@ async def test_a_job_needs_a_cluster_that_was_entered() -> None:
         await Cluster(FlinknetConfig(), LocalLauncher).execute(keyed_graph())
 
 
-async def test_what_cannot_work_is_refused_before_anything_is_started() -> None:
+async def test_an_invalid_cluster_is_refused_before_anything_is_started() -> None:
     config = FlinknetConfig(cluster=ClusterConfig(host="192.0.2.1"))
     cluster = Cluster(config, LocalLauncher)
-    with pytest.raises(ConfigurationError, match="say who may connect"):
+    with pytest.raises(ConfigurationError, match="set a secret in"):
         await cluster.__aenter__()
     assert cluster.address == ""
 
@@ -44,7 +44,7 @@ def jobs_in(directory: Path) -> list[Path]:
     return list(directory.glob("flinknet-jobs-*"))
 
 
-async def test_what_a_killed_cluster_has_left_is_removed_by_the_next_start(
+async def test_the_next_start_removes_the_files_of_a_killed_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """These are the journals of its jobs, in a directory of a dead process."""

@@ -19,7 +19,7 @@ def directory(tmp_path: Path) -> ClusterDirectory:
     return ClusterDirectory("demo", {"XDG_STATE_HOME": str(tmp_path)})
 
 
-def test_only_its_user_may_enter_it_and_read_the_token(directory: ClusterDirectory) -> None:
+def test_the_directory_and_the_token_are_private_to_the_user(directory: ClusterDirectory) -> None:
     os.close(directory.lock())
     token = directory.keep_token(None)
     assert stat.S_IMODE(directory.path.stat().st_mode) == 0o700
@@ -33,7 +33,7 @@ def test_the_lock_says_whether_the_cluster_runs(directory: ClusterDirectory) -> 
     lock = directory.lock()
     directory.write_running(RUNNING)
     assert directory.is_locked()
-    with pytest.raises(ConfigurationError, match="demo runs already at 127.0.0.1:8081"):
+    with pytest.raises(ConfigurationError, match="demo is already running at 127.0.0.1:8081"):
         directory.lock()
     os.close(lock)
     assert not directory.is_locked()
@@ -51,5 +51,5 @@ def test_the_end_of_the_log_is_read(directory: ClusterDirectory) -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "-x", "a:1", "a" * 65, "a\n"])
 def test_a_name_that_is_no_directory_of_its_own_is_refused(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="is no name of a cluster"):
+    with pytest.raises(ConfigurationError, match="is not the name of a cluster"):
         ClusterDirectory(name)

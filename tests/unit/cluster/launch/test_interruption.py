@@ -59,7 +59,7 @@ async def test_a_running_loop_is_not_blocked() -> None:
 
 
 @pytest.mark.parametrize("module", ["pyspark.core.context", "of_the_program"])
-def test_only_sparks_handler_of_interrupts_is_put_aside(module: str) -> None:
+def test_only_sparks_interrupt_handler_is_replaced(module: str) -> None:
     """That handler cancels the workers before their job. A program's own handler is left alone."""
 
     def handler(number: int, frame: FrameType | None) -> None:

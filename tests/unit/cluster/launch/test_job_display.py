@@ -64,7 +64,7 @@ def test_a_terminal_gets_a_live_table_with_the_rate_of_the_moment() -> None:
     assert "1 running, 1 finished" in shown
 
 
-def test_a_terminal_sees_who_is_held_back_at_the_moment() -> None:
+def test_a_terminal_shows_the_operators_that_are_backpressured_now() -> None:
     """Since the report before: 1,000 ms more, of which 750 backpressured and 150 busy."""
     target, written = console(terminal=True)
     later = replace(SOURCE, idle_time_ms=100, busy_time_ms=1050, backpressured_time_ms=850)
@@ -111,7 +111,7 @@ def test_the_next_job_starts_anew() -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_what_workers_print_is_shown_as_it_is(terminal: bool) -> None:
+def test_the_output_of_workers_is_shown_unchanged(terminal: bool) -> None:
     target, written = console(terminal=terminal)
     with JobDisplay(target) as display:
         display.show_output("worker-1", "[bold]not markup[/bold] :smile: " + "x" * 200)
@@ -132,7 +132,7 @@ def test_where_the_page_is_stays_in_one_line(terminal: bool) -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_what_workers_print_does_not_rule_the_terminal(terminal: bool) -> None:
+def test_the_output_of_workers_does_not_control_the_terminal(terminal: bool) -> None:
     target, written = console(terminal=terminal)
     with JobDisplay(target) as display:
         display.show_output("worker-1", "\x1b]0;title\x07 \x1b[31m\ud800\rover")

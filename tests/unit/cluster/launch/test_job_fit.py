@@ -27,11 +27,12 @@ def config(**cluster: object) -> FlinknetConfig:
     return FlinknetConfig(cluster=ClusterConfig(**cluster))  # type: ignore[arg-type]
 
 
-def test_too_few_slots_name_what_would_do() -> None:
+def test_an_error_about_slots_names_the_settings_that_suffice() -> None:
     graph = keyed_graph(parallelism=7)
     with pytest.raises(
         InsufficientSlotsError,
-        match=r"needs 7 slots, but 2 workers with 2 slots each offer 4: .*--workers 4 .*--slots 4 ",
+        match=r"needs 7 slots, but the cluster has 4 \(2 workers with 2 slots each\): "
+        r".*--workers 4 .*--slots 4 ",
     ):
         check_job(graph, FlinknetConfig())
     check_job(graph, config(workers=4))
@@ -102,7 +103,7 @@ def test_a_directory_that_takes_no_checkpoints_is_named_before_anything_is_start
 
     for place in (tmp_path, tmp_path / "to" / "be" / "made", "s3://bucket/is/not/asked"):
         check_job(job(str(place)), FlinknetConfig())
-    with pytest.raises(ConfigurationError, match=f"{file} is no directory; choose another"):
+    with pytest.raises(ConfigurationError, match=f"{file} is not a directory; choose another"):
         check_job(job(str(file / "checkpoints")), FlinknetConfig())
     hidden, stat = tmp_path / "hidden" / "checkpoints", os.stat
 
@@ -116,7 +117,7 @@ def test_a_directory_that_takes_no_checkpoints_is_named_before_anything_is_start
     hidden.parent.mkdir()
     check_job(job(str(hidden)), FlinknetConfig())
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(ConfigurationError, match="may not be written by this user"):
+    with pytest.raises(ConfigurationError, match="is not writable for this user"):
         check_job(job(str(tmp_path / "checkpoints")), FlinknetConfig())
 
 

@@ -70,7 +70,7 @@ def test_a_setting_reaches_its_level() -> None:
             assert (verdict == reached) is expected
 
 
-def test_the_bound_is_that_of_what_each_worker_exchanges() -> None:
+def test_the_bound_covers_the_exchange_of_each_worker() -> None:
     memory = memory_with(6)
 
     assert memory.bounds() == {
@@ -79,7 +79,7 @@ def test_the_bound_is_that_of_what_each_worker_exchanges() -> None:
     }
 
 
-def test_what_unaligned_checkpoints_store_is_known_where_there_are_some() -> None:
+def test_the_data_that_unaligned_checkpoints_store_is_known() -> None:
     graph = keyed_graph(parallelism=4)
     unaligned = JobCheckpointingConfig(1000.0, unaligned=True)
     for checkpointing in (None, replace(unaligned, unaligned=False)):

@@ -16,7 +16,7 @@ from flinknet.cluster.launch.process_output import (
 from flinknet.config import ClusterConfig
 
 
-def test_workers_are_shown_and_of_the_coordinator_what_is_wrong(
+def test_the_output_of_workers_and_the_errors_of_the_coordinator_are_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_output("worker-1", "INFO a line")
@@ -29,7 +29,7 @@ def test_workers_are_shown_and_of_the_coordinator_what_is_wrong(
     ]
 
 
-def test_what_user_code_prints_is_no_command_to_a_terminal(
+def test_output_of_user_code_does_not_control_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_output("worker-1", "\x1b[31m\ud800")

@@ -57,7 +57,7 @@ def test_a_name_of_this_package_cannot_be_taken(installed: None) -> None:
     assert launcher_named("local") is LocalLauncher
 
 
-def test_an_unknown_name_is_refused_with_those_that_are_known(installed: None) -> None:
+def test_an_unknown_name_is_refused_with_the_known_names(installed: None) -> None:
     with pytest.raises(
         ConfigurationError,
         match=r'cluster.launcher is "remote".*one of broken, local, module, other, spark,',
@@ -67,15 +67,15 @@ def test_an_unknown_name_is_refused_with_those_that_are_known(installed: None) -
         run_job(keyed_graph(), config_of("remote"))
 
 
-def test_one_that_cannot_be_imported_is_refused_with_the_cause(installed: None) -> None:
+def test_a_launcher_that_cannot_be_imported_is_refused_with_the_cause(installed: None) -> None:
     with pytest.raises(
         ConfigurationError, match=r'"broken", but no_such_package:Launcher cannot be imported: .*No'
     ):
         launcher_named("broken")
 
 
-def test_one_that_cannot_be_called_is_refused(installed: None) -> None:
-    with pytest.raises(ConfigurationError, match=f"but {MODULE} is no launcher"):
+def test_a_launcher_that_is_not_callable_is_refused(installed: None) -> None:
+    with pytest.raises(ConfigurationError, match=f"but {MODULE} is not a launcher"):
         launcher_named("module")
 
 

@@ -121,7 +121,7 @@ OR_ITS_COORDINATOR = "or its coordinator told it to stop"
         (1, "exited with status 1"),
     ],
 )
-async def test_what_a_worker_says_with_its_status_is_told(
+async def test_the_exit_status_of_a_worker_is_reported_in_words(
     watcher: Watcher, launcher: Ends, status: int, how: str
 ) -> None:
     say(watcher, "ready")
@@ -204,7 +204,7 @@ async def test_a_coordinator_that_lives_and_does_not_answer_is_lost_all_the_same
             await watcher.unless_broken(call())
 
 
-async def test_what_the_call_itself_raises_or_returns_comes_through(watcher: Watcher) -> None:
+async def test_the_result_or_error_of_the_call_comes_through(watcher: Watcher) -> None:
     async def answer() -> int:
         return 7
 
@@ -275,7 +275,7 @@ async def test_a_worker_is_replaced_once_whichever_coordinator_wants_it(
     await watcher.close()
 
 
-async def test_the_coordinator_in_the_place_of_one_that_died_hears_which_workers_are_missed(
+async def test_a_replacement_coordinator_hears_which_workers_are_missing(
     launcher: Ends,
 ) -> None:
     died: list[str] = []
@@ -305,7 +305,7 @@ async def test_the_coordinator_in_the_place_of_one_that_died_hears_which_workers
 
 
 @pytest.mark.parametrize("status", [ExitStatus.STOPPED, ExitStatus.REFUSED])
-async def test_one_that_was_told_to_stop_or_cannot_work_is_not_replaced(
+async def test_a_coordinator_that_was_stopped_or_cannot_work_is_not_replaced(
     launcher: Ends, status: int
 ) -> None:
     died: list[str] = []

@@ -22,7 +22,7 @@ def seconds_of(told: GarbageTotals, subtask: str) -> float:
     return sum(one.seconds for one in told.subtasks if one.subtask == subtask)
 
 
-def test_a_collection_counts_for_the_subtask_in_whose_code_it_began_in_any_thread() -> None:
+def test_a_collection_counts_for_the_subtask_that_began_it_in_any_thread() -> None:
     ticks = count()
     watch = CollectionWatch(lambda: float(next(ticks)))
     context = contextvars.copy_context()

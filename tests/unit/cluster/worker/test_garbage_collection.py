@@ -65,7 +65,7 @@ with collection.kept_short():
 """)
 
 
-def test_what_was_looked_at_for_long_is_frozen() -> None:
+def test_objects_that_were_looked_at_for_long_are_frozen() -> None:
     """Freezing is done at once, or in small steps. Reference counts still free such objects."""
     run("""
 with collection.kept_short():

@@ -222,7 +222,7 @@ async def test_a_cancel_that_comes_right_behind_the_deployment_is_answered(
     assert Released("job", 0) in said
 
 
-async def test_what_a_subtask_says_comes_to_the_coordinator() -> None:
+async def test_messages_of_a_subtask_reach_the_coordinator() -> None:
     heard: asyncio.Queue[Message] = asyncio.Queue()
 
     async def coordinator(request: web.Request) -> web.WebSocketResponse:

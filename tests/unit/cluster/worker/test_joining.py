@@ -74,13 +74,13 @@ async def test_a_coordinator_whose_name_has_no_address_yet_is_waited_for(
     assert await find_way(config, "127.0.0.1:1", stop) == "127.0.0.1"
     looking = asyncio.create_task(find_way(config, "coordinator.invalid:1", stop))
     said = ""
-    while "no way leads to coordinator.invalid:1" not in said:
+    while "there is no route to coordinator.invalid:1" not in said:
         await asyncio.sleep(0)
         said += capsys.readouterr().err
     assert said.startswith("waiting for the coordinator for up to 60000 ms")
     stop.set()
     assert await looking is None
-    with pytest.raises(RemoteTransportError, match=r"no way leads to coordinator\.invalid:1: "):
+    with pytest.raises(RemoteTransportError, match=r"is no route to coordinator\.invalid:1: "):
         await find_way(
             replace(config, coordinator_wait_ms=0.0), "coordinator.invalid:1", asyncio.Event()
         )

@@ -18,7 +18,7 @@ def frequent_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_watch, "PAUSE_S", 0.01)
 
 
-async def test_who_blocks_a_loop_is_named_with_the_place() -> None:
+async def test_a_task_that_blocks_a_loop_is_named_with_its_place() -> None:
     watch = LoopWatch()
 
     async def greedy() -> None:
@@ -34,7 +34,7 @@ async def test_who_blocks_a_loop_is_named_with_the_place() -> None:
     assert "test_loop_watch.py:" in held_up.stack
 
 
-async def test_the_log_says_once_what_holds_a_loop_up_for_long(
+async def test_the_log_names_once_the_task_that_blocks_a_loop_for_long(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(loop_watch, "TOLD_AFTER_S", 0.02)
@@ -48,7 +48,7 @@ async def test_the_log_says_once_what_holds_a_loop_up_for_long(
     with watch.watching(), caplog.at_level(logging.WARNING, "flinknet.worker"):
         await asyncio.create_task(greedy(), name="greedy")
     (record,) = caplog.records
-    assert record.getMessage().startswith("greedy has held this worker up for 0 s")
+    assert record.getMessage().startswith("greedy has blocked the event loop of this worker")
     assert "test_loop_watch.py:" in record.getMessage()
 
 

@@ -20,7 +20,7 @@ CONFIG = ClusterConfig()
 LABELS = {"host": "127.0.0.1", "tm_id": "worker-0"}
 
 
-async def test_it_serves_the_worker_to_who_has_the_token() -> None:
+async def test_it_serves_the_metrics_for_the_token() -> None:
     token = new_token()
     async with NetworkEnvironment() as environment:
         metrics = WorkerMetrics(environment, lambda: ())
@@ -54,7 +54,7 @@ async def test_a_number_of_channels_is_a_number(channels: str, status: int) -> N
 
 
 @pytest.mark.parametrize("headers", [{}, authorization_headers("not the cluster's token")])
-async def test_nobody_else_learns_anything(headers: dict[str, str]) -> None:
+async def test_no_metrics_are_served_without_the_token(headers: dict[str, str]) -> None:
     async with NetworkEnvironment() as environment:
         metrics = WorkerMetrics(environment, lambda: ())
         async with (

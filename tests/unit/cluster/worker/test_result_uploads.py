@@ -108,7 +108,7 @@ async def test_a_subtask_whose_result_is_refused_fails_alone(
     assert "collect_bytes_max" in str(answers[1])
 
 
-async def test_a_request_has_a_bound_and_fails_those_alone_whose_results_are_in_it(
+async def test_a_request_has_a_bound_and_fails_only_the_subtasks_in_it(
     served: ServedCoordinator, link: CountingLink
 ) -> None:
     """Two of three results do not fit one request."""

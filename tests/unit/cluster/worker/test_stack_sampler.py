@@ -210,7 +210,7 @@ async def test_a_thread_that_computes_beside_others_does_not_wait() -> None:
     assert looks[True] > looks[False]
 
 
-async def test_a_step_in_the_thread_of_a_subtask_is_what_the_subtask_does() -> None:
+async def test_a_step_in_the_thread_of_a_subtask_counts_as_the_subtasks_work() -> None:
     """Its wait for the thread is no second stack, and a thread without work has none."""
     computes, goes_on = threading.Event(), threading.Event()
 
@@ -245,7 +245,7 @@ async def test_a_step_in_the_thread_of_a_subtask_is_what_the_subtask_does() -> N
     assert {name for subtask, name, _ in found if subtask == 0} == {"compute"}
 
 
-async def test_who_waits_for_memory_for_its_output_is_backpressured() -> None:
+async def test_a_subtask_that_waits_for_output_memory_is_backpressured() -> None:
     config = NetworkConfig(segment_bytes=1024, network_memory_bytes=1024 * 32)
     async with NetworkEnvironment(config=config) as environment:
         writer = environment.create_record_writer(
@@ -263,7 +263,7 @@ async def test_who_waits_for_memory_for_its_output_is_backpressured() -> None:
         await ended(emitting)
 
 
-async def test_who_waits_for_input_is_not_backpressured() -> None:
+async def test_a_subtask_that_waits_for_input_is_not_backpressured() -> None:
     async with NetworkEnvironment() as environment:
         partition = environment.create_result_partition("p", subpartitions=1)
         wait = TaskClock(asyncio.get_running_loop()).measured_wait(partition, "p", None)
@@ -277,7 +277,7 @@ async def test_who_waits_for_input_is_not_backpressured() -> None:
         await ended(idling)
 
 
-async def test_of_very_many_tasks_each_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_of_very_many_tasks_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack_sampler, "LOOK_S", 0.0)
     waiting = [asyncio.create_task(as_subtask(n, asyncio.sleep(3600))) for n in range(3)]
     await asyncio.sleep(0)
@@ -289,7 +289,7 @@ async def test_of_very_many_tasks_each_has_its_turn(monkeypatch: pytest.MonkeyPa
     await ended(*waiting)
 
 
-async def test_who_becomes_a_subtask_is_seen_from_then_on() -> None:
+async def test_a_task_is_sampled_once_it_becomes_a_subtask() -> None:
     goes_on = asyncio.Event()
 
     async def become() -> None:
@@ -336,7 +336,7 @@ async def test_the_alarm_is_taken_only_where_it_is_free() -> None:
     signal.signal(signal.SIGALRM, before)
 
 
-async def test_what_goes_wrong_in_a_look_fails_the_sampling_and_nobody_else(
+async def test_an_error_in_a_sample_fails_only_the_sampling(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(loop: asyncio.AbstractEventLoop) -> None:
@@ -352,7 +352,7 @@ async def test_what_goes_wrong_in_a_look_fails_the_sampling_and_nobody_else(
     assert str(sampling.failure) == "out of order"
 
 
-async def test_a_sampling_says_what_went_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_sampling_reports_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack_sampler, "await_chain", lambda task, depth_max: task.no_such_thing)
     waiting = asyncio.create_task(as_subtask(0, asyncio.sleep(3600)))
     await asyncio.sleep(0)

@@ -67,7 +67,7 @@ def test_a_worker_has_one_directory_and_removes_it(tmp_path: Path) -> None:
     assert list((tmp_path / "base").iterdir()) == []
 
 
-def test_what_another_worker_still_has_is_left_alone(tmp_path: Path) -> None:
+def test_the_directory_of_another_running_worker_is_left_alone(tmp_path: Path) -> None:
     """Directories of dead workers are removed (`config/test_locked_directory.py`)."""
     first, second = StateDirectories(str(tmp_path)), StateDirectories(str(tmp_path))
     directory = first.of_attempt("job", 0)

@@ -48,13 +48,13 @@ def after(*computed: float, queued: float = 0.0) -> ThreadClocks:
         "sleeps beside one, on a busy machine",
     ],
 )
-def test_a_thread_is_on_the_cpu_if_it_takes_what_is_left_to_it(
+def test_a_thread_is_on_the_cpu_if_it_uses_the_remaining_time(
     clocks: ThreadClocks, computes: bool
 ) -> None:
     assert clocks.has_computed(A, BEFORE) is computes
 
 
-def test_of_a_thread_that_has_work_now_and_then_only_that_time_counts() -> None:
+def test_only_the_working_time_of_a_thread_counts() -> None:
     assert after(0.25).has_computed(A, BEFORE, occupied=0.3)
     assert not after(0.05).has_computed(A, BEFORE, occupied=0.3)
 

@@ -66,7 +66,7 @@ async def test_every_reading_measures_how_long_a_subtask_takes_to_come_between_t
     assert {one.state for one in (await metrics.statistics()).subtasks} == {"RUNNING"}
 
 
-async def test_channels_are_listed_only_for_who_asks(cluster: Cluster) -> None:
+async def test_channels_are_listed_only_on_request(cluster: Cluster) -> None:
     await records_flow(cluster)
     assert (await cluster.served_workers[0].metrics.statistics()).channels == ()
 
@@ -106,7 +106,7 @@ async def test_a_loop_that_is_held_up_during_a_reading_makes_no_rate_larger(
     assert after.rates[METERED.index("numRecordsOut")] == emitted / 1_010.0
 
 
-async def test_how_long_what_is_buffered_takes_comes_with_the_second_reading(
+async def test_the_time_to_consume_buffers_comes_with_the_second_reading(
     cluster: Cluster,
 ) -> None:
     await records_flow(cluster)

@@ -187,5 +187,6 @@ def test_a_worker_that_cannot_wait_any_longer_is_no_failure_of_a_job(
     cause = record.attempts[0].execution.cause
     assert cause is not None
     assert cause.describe() == (
-        "worker worker-0 (pid 100) leaves: it was told to end, and its subtasks go on elsewhere"
+        "worker worker-0 (pid 100) leaves: it was told to end, and its "
+        "subtasks continue on other workers"
     )

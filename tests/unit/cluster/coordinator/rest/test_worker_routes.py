@@ -60,7 +60,7 @@ async def test_a_result_of_a_subtask_that_the_job_does_not_have_is_refused(
         await expect(link, Deploy)
         for results, reason in (
             ({(9, 0): UPLOAD}, rf"job {job_id} has no subtask \(9, 0\)"),
-            ({(0, 0): b""}, "the request's body is no result"),
+            ({(0, 0): b""}, "the request's body is not a result"),
             ({("0", 0): UPLOAD}, "the request's body holds no results"),
         ):
             with pytest.raises(JobError, match=reason):

@@ -105,7 +105,7 @@ async def test_a_line_without_end_does_not_fill_the_memory() -> None:
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError, ZeroDivisionError])
-async def test_a_child_does_not_suffer_from_who_reads_its_output(
+async def test_a_failing_reader_of_its_output_does_not_harm_a_child(
     error: type[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The child writes more than a pipe holds, so it can end only if its output is still read."""
@@ -231,7 +231,7 @@ print(grandchild.stdout.readline(), end="")
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="pidfd is Linux's")
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("end", ["exits", "is stopped", "is killed"])
-async def test_what_a_kept_child_has_started_ends_with_it(end: str, apart: bool) -> None:
+async def test_processes_that_a_kept_child_started_end_with_it(end: str, apart: bool) -> None:
     """This holds for any end of the child, and for processes in a session of their own."""
     lines = Lines()
     last = "input()" if end == "exits" else "time.sleep(600)"
@@ -294,7 +294,7 @@ async def test_a_start_that_is_cancelled_leaves_no_process(turns: int) -> None:
     assert children() == before
 
 
-async def test_one_that_cannot_start_is_an_error_even_if_nobody_waits() -> None:
+async def test_a_child_that_cannot_start_is_an_error_even_without_a_waiter() -> None:
     starting = asyncio.create_task(
         ChildProcess.start("child", ("/nowhere/python",), environment={}, on_output=Lines().append)
     )

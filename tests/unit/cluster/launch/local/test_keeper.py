@@ -66,13 +66,13 @@ class Kept:
         ("os.kill(os.getpid(), signal.SIGUSR1)", -signal.SIGUSR1),
     ],
 )
-def test_it_ends_as_what_it_keeps(end: str, status: int) -> None:
+def test_it_ends_with_the_status_of_its_child(end: str, status: int) -> None:
     kept = Kept(f"import os, signal, sys; print(os.getpid(), os.getsid(0)); {end}")
     assert kept.line() == f"{kept.pid} {kept.pid}", "it leads a session of its own"
     assert kept.end() == (status, "", "")
 
 
-def test_what_cannot_be_started_is_said() -> None:
+def test_a_command_that_cannot_be_started_is_reported() -> None:
     status, _, said = Kept("", command="/no/such/program").end()
     assert status == 127
     assert said.startswith("/no/such/program cannot be started: ")
@@ -111,7 +111,7 @@ sys.stdin.readline()
 
 @needs_subreaper
 @pytest.mark.parametrize("end", ["it exits", "it is killed", "its launcher ends"])
-def test_nothing_is_left_of_what_was_started(end: str) -> None:
+def test_no_started_process_is_left(end: str) -> None:
     kept = Kept(DAEMON)
     descriptors = [os.pidfd_open(int(kept.line())) for _ in range(2)]
     assert kept.keeper.stdin is not None

@@ -118,7 +118,7 @@ exec {sys.executable} "$@"
         await launcher.stop()
 
 
-async def test_workers_of_which_one_cannot_be_started_leave_none(
+async def test_no_worker_is_left_if_one_cannot_be_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     launcher = LocalLauncher(FlinknetConfig(), new_token(), ignore)

@@ -7,7 +7,7 @@ from flinknet.cluster.launch.process_output import COORDINATOR
 from flinknet.config import ClusterConfig, FlinknetConfig
 
 
-async def test_it_knows_its_processes_whatever_launcher_is_configured() -> None:
+async def test_it_knows_its_processes_with_any_configured_launcher() -> None:
     config = FlinknetConfig(cluster=ClusterConfig(workers=1, launcher="elsewhere"))
     cluster = LocalCluster(config)
     assert cluster.pids() == {}

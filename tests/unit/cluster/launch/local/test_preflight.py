@@ -29,7 +29,7 @@ def test_a_port_in_use_is_refused(option: str) -> None:
     check_cluster(config(workers=1, **{option: port}))
 
 
-def test_the_port_of_metrics_may_be_in_use_where_nobody_listens() -> None:
+def test_the_metrics_port_may_be_in_use_if_no_process_serves_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         check_cluster(config(workers=1, metrics_port=port, metrics=False))

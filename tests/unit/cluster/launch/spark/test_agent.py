@@ -81,7 +81,7 @@ def start(link: TaskLink, worker: str) -> None:
     link.command("start", worker=worker, arguments=arguments, variables={})
 
 
-async def test_a_worker_tells_what_it_says_and_how_it_ended_and_another_takes_its_place(
+async def test_the_output_and_end_of_a_worker_are_reported_and_it_is_replaced(
     launching: Launching,
 ) -> None:
     link, task = await launching.start()
@@ -144,7 +144,9 @@ async def test_a_worker_has_the_cluster_but_nothing_of_the_python_worker(
     await task
 
 
-async def test_it_tells_what_flinknet_it_has_found(launching: Launching, tmp_path: Path) -> None:
+async def test_it_reports_the_flinknet_that_it_has_found(
+    launching: Launching, tmp_path: Path
+) -> None:
     """The version in a shipped archive takes precedence; here the archive is missing."""
     link, task = await launching.start()
     found = link.facts["found"]

@@ -16,7 +16,7 @@ from flinknet.config import FlinknetConfig, SparkConfig
 from flinknet.errors import ConfigurationError
 
 
-async def test_one_without_a_session_is_refused_and_leaves_nothing() -> None:
+async def test_a_start_without_a_session_is_refused_and_leaves_nothing() -> None:
     config = replace(FlinknetConfig(), spark=SparkConfig(master="no//master"))
     launcher = SparkLauncher(config, new_token(), lambda *written: None)
     with pytest.raises(ConfigurationError, match='"no//master"'):

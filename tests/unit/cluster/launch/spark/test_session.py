@@ -41,7 +41,9 @@ def test_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert find_java() == on_path
 
 
-def test_no_java_is_said_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_reported_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
     with pytest.raises(ConfigurationError, match=r"JAVA_HOME=.*/none has no bin/java: "):
@@ -52,7 +54,7 @@ def test_no_java_is_said_with_what_to_do(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("answer", ['java version "1.8.0_301"', "what?", ""])
-def test_a_java_that_is_too_old_is_refused_with_what_it_says(
+def test_a_java_that_is_too_old_is_refused_with_its_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     java_in(tmp_path, answer)
@@ -82,11 +84,11 @@ def test_the_session_of_the_program_goes_before_the_configuration() -> None:
 
 
 @pytest.mark.parametrize("master", ["mesos://nowhere", "localhost", "local-cluster[2]", "yarn:1"])
-def test_a_master_that_is_none_is_refused_with_those_that_are(master: str) -> None:
+def test_an_invalid_master_is_refused_with_the_valid_forms(master: str) -> None:
     config = replace(FlinknetConfig(), spark=SparkConfig(master=master))
     with pytest.raises(ConfigurationError) as raised:
         session_of(config)
-    assert str(raised.value).startswith(f'spark.master is "{master}", which is none: choose local[')
+    assert str(raised.value).startswith(f'spark.master is "{master}", which is not a master: ')
 
 
 def test_nothing_imports_pyspark_until_spark_is_asked_for() -> None:

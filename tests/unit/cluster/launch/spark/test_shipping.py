@@ -67,7 +67,7 @@ def test_plain_python_does_not_do_for_a_program_that_has_it_compiled() -> None:
         ({"platform": "win-amd64"}, "the platform is win-amd64 there and "),
     ],
 )
-def test_what_is_shipped_fits_the_same_python_and_platform(
+def test_the_shipped_package_fits_the_same_python_and_platform(
     found: dict[str, Any], reason: str
 ) -> None:
     assert misfit_of_shipped({**FITS, **found}).startswith(reason)
@@ -79,7 +79,7 @@ def test_all_dependencies_are_shipped() -> None:
     assert sorted(DISTRIBUTIONS) == sorted(name[0] for name in names if name)
 
 
-def test_a_worker_runs_with_nothing_but_what_was_shipped(tmp_path: Path) -> None:
+def test_a_worker_runs_with_the_shipped_packages_alone(tmp_path: Path) -> None:
     write_archive(tmp_path / "flinknet.zip")
     with zipfile.ZipFile(tmp_path / "flinknet.zip") as archive:
         archive.extractall(tmp_path / "there")

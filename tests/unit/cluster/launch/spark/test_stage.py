@@ -45,5 +45,5 @@ def test_an_error_of_spark_is_told_without_its_stacks(text: str, cause: str) -> 
     assert "\n" not in told
 
 
-def test_one_that_has_no_error_has_run_to_its_end() -> None:
+def test_a_stage_without_an_error_has_run_to_its_end() -> None:
     assert described(None) == "all its tasks have ended"
