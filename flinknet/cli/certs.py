@@ -52,7 +52,10 @@ certs = typer.Typer(
 
 @certs.command("init")
 def init(directory: Directory, *, days: Days = 3650) -> None:
-    """Make a certificate authority in DIR; DIR must not have one yet."""
+    """Make a certificate authority in DIR.
+
+    DIR must not have one yet.
+    """
     place = directory / f"{_AUTHORITY}.pem"
     if place.exists():
         raise ConfigurationError(
@@ -87,7 +90,10 @@ def issue(
     ] = None,
     days: Days = 90,
 ) -> None:
-    """Make a certificate with the authority in DIR; it replaces one of the same name."""
+    """Make a certificate with the authority in DIR.
+
+    It replaces a certificate of the same name.
+    """
     names = [_alternative(one) for one in (name, *(host or ()))]
     _issue(directory, _file_of(name), name, names, timedelta(days=days))
     print(directory / f"{_file_of(name)}.pem")
@@ -102,7 +108,10 @@ def renew(
     ] = 30,
     days: Days = 90,
 ) -> None:
-    """Renew the certificates in DIR that expire soon; running processes read the new files."""
+    """Renew the certificates in DIR that expire soon.
+
+    Running processes read the new files.
+    """
     soon = datetime.now(UTC) + timedelta(days=within)
     for file, certificate in _certificates(directory):
         if file.stem == _AUTHORITY:
@@ -122,7 +131,10 @@ def renew(
 
 @certs.command("show")
 def show(directory: Directory) -> None:
-    """Show the certificates in DIR: names, expiry, and the SHA-256 fingerprint for ``pinned``."""
+    """Show the certificates in DIR.
+
+    The columns are names, expiry, and the SHA-256 fingerprint for `cluster.tls.pinned`.
+    """
     table = Table("file", "names", "valid until", "SHA-256", box=box.SIMPLE_HEAD)
     for file, certificate in _certificates(directory):
         names = ", ".join(str(one.value) for one in _names(certificate)) or "authority"

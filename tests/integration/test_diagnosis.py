@@ -335,7 +335,8 @@ async def test_a_checkpoint_with_much_in_flight_data_of_a_slow_sink(tmp_path: Pa
         async with running(roomy, graph(stream)) as diagnose:
             said = await until_checkpoint(diagnose, "of in-flight data", "because Sink: out")
     assert any(name.startswith("Sink: out (") for name in culprits(said))
-    found = re.search(r"holds ([\d.]+) MB of in-flight data, beside ([\d.]+) MB", said["sentence"])
+    held = r"holds ([\d.]+) MB of in-flight data in addition to ([\d.]+) MB"
+    found = re.search(held, said["sentence"])
     assert found is not None
     in_flight, state = map(float, found.groups())
     assert in_flight >= 1.0 > state

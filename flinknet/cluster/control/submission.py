@@ -170,20 +170,22 @@ class Submission:
             ends = {end for edge in shape.edges for end in (edge.source, edge.target)}
             senders = {(edge.source, edge.operator) for edge in shape.edges}
         except Exception as error:
-            raise ConfigurationError(f"the request's body is no job: {error}") from error
+            raise ConfigurationError(f"the request's body is not a job: {error}") from error
         if not shape.vertices or not (graph or has_ended):
-            raise ConfigurationError("the request's body is no job: it has no vertex or no graph")
+            raise ConfigurationError(
+                "the request's body is not a job: no vertex or no graph"
+            )
         if not 0 <= waits_ms <= _WAIT_MS_MAX:
             raise ConfigurationError(
-                f"the request's body is no job: it would wait for slots for {waits_ms:g} ms"
+                f"the request's body is not a job: it would wait for slots for {waits_ms:g} ms"
             )
         ids = [vertex.id for vertex in shape.vertices]
         operators = {(v.id, index) for v in shape.vertices for index in range(len(v.operators))}
         ends |= {output.vertex for output in outputs}
         if ids != list(range(len(ids))) or not (ends <= set(ids) and senders <= operators):
-            raise ConfigurationError("the request's body is no job: its edges lead nowhere")
+            raise ConfigurationError("the request's body is not a job: its edges lead nowhere")
         if any(edge.source >= edge.target for edge in shape.edges):
-            raise ConfigurationError("the request's body is no job: its edges lead back")
+            raise ConfigurationError("the request's body is not a job: its edges lead back")
         # Damaged files are refused here, before a worker unpacks them.
         check_files(graph, shape_bytes_max)
         return cls(shape, graph, bool(commits), restore, outputs, wants_printed, waits_ms, software)
@@ -191,7 +193,7 @@ class Submission:
 
 def _parts_of(body: bytes) -> tuple[memoryview, bytes]:
     if len(body) < _LENGTH.size:
-        raise ConfigurationError("the request's body is no job: it ends too early")
+        raise ConfigurationError("the request's body is not a job: it ends too early")
     (length,) = _LENGTH.unpack_from(body)
     end = _LENGTH.size + length
     return memoryview(body)[_LENGTH.size : end], body[end:]

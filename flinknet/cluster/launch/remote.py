@@ -142,8 +142,8 @@ class _NothingCollected(dict[str, list[Any]]):
 
     def __missing__(self, sink: str) -> NoReturn:
         raise LocalProtocolError(
-            f"the job was submitted and not waited for (--detach), so this program does not have "
-            f"what its sink {sink!r} collects"
+            "this program does not wait for the job (--detach), so it does not have the records of "
+            f"its sink {sink!r}"
         )
 
 

@@ -154,7 +154,7 @@ class Watcher:
         except Exception as error:
             # An error of the launcher's code, or of a program's ``on_output``.
             cause = f"{type(error).__name__}: {text_of(error)}"
-            self.give_up(JobError(f"the cluster's processes are not watched any more: {cause}"))
+            self.give_up(JobError(f"the cluster's processes are no longer watched: {cause}"))
 
     def _coordinator_ended(self, end: Exit) -> None:
         how = f"the coordinator ({end.place}) {end.how}"

@@ -394,7 +394,7 @@ class Worker:
             PROCESSING_CLOCK.now_ms()
             jump_s = wall.follow(loop.time(), machine.wall_time())
             if jump_s:
-                told = "goes on more slowly until the clock has caught up"
+                told = "runs more slowly until the clock has caught up"
                 told = told if jump_s < 0 else "follows it"
                 log.warning("%s; processing time %s", describe_jump(jump_s), told)
             self._beat()
@@ -604,8 +604,8 @@ def main() -> int:
     for option in ("data_port", "metrics_port"):
         described = f"0 takes a free one; by default cluster.{option}"
         parser.add_argument(f"--{option.replace('_', '-')}", type=int, help=described)
-    parser.add_argument("--config", type=Path, help="a TOML file, as deploy/cluster.toml")
-    parser.add_argument("--watch-parent", action="store_true", help="end with the launcher")
+    parser.add_argument("--config", type=Path, help="a TOML file like deploy/cluster.toml")
+    parser.add_argument("--watch-parent", action="store_true", help="end when the launcher ends")
     options = parser.parse_args()
     if options.watch_parent:
         watch_parent()

@@ -105,7 +105,7 @@ def test_a_body_is_a_job() -> None:
     ],
 )
 def test_a_body_that_is_no_job_is_refused(body: bytes) -> None:
-    with pytest.raises(ConfigurationError, match="body is no job"):
+    with pytest.raises(ConfigurationError, match="body is not a job"):
         Submission.from_bytes(body)
 
 

@@ -164,7 +164,7 @@ async def test_a_fault_in_the_code_of_a_launcher_ends_every_call(
     watcher: Watcher, launcher: Ends
 ) -> None:
     launcher.lose(ConnectionError("no answer"))
-    with pytest.raises(JobError, match="not watched any more: ConnectionError: no answer$"):
+    with pytest.raises(JobError, match="no longer watched: ConnectionError: no answer$"):
         await watcher.unless_broken(forever())
 
 

@@ -94,5 +94,5 @@ async def test_a_call_in_the_thread_of_a_subtask_that_takes_long_is_told_with_th
         await step
     thread.end(lambda: None)
     (told,) = [one for one in caplog.messages if "map (1/1)" in one]
-    assert "user code of map (1/1) has been at one call" in told
+    assert "user code of map (1/1) has been in one call" in told
     assert "slow_function (test_loop_watch.py:" in told

@@ -465,7 +465,7 @@ def test_a_job_that_makes_no_sense_is_left_alone(
     assert life.dispatcher.jobs() == ()
     for job_id, why in (
         (record.job_id, "the results of subtasks"),
-        ("5" * 32, "the request's body is no job"),
+        ("5" * 32, "the request's body is not a job"),
         ("6" * 32, "ValueError"),
     ):
         assert any(job_id in one and why in one for one in caplog.messages), why

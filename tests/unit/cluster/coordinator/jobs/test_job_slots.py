@@ -57,7 +57,7 @@ def test_a_refusal_names_the_workers_that_are_lost(cluster: Cluster) -> None:
     cluster.dispatcher.worker_exited("worker-1", "killed by signal 9 (SIGKILL)", cluster.now)
     with pytest.raises(
         InsufficientSlotsError,
-        match=r"has 2 on 1 workers: .*; worker worker-1 \(pid 101\) was lost: killed by signal 9",
+        match=r"has 2 on 1 worker: .*; worker worker-1 \(pid 101\) was lost: killed by signal 9",
     ):
         cluster.submit(parallelism=3)
 
