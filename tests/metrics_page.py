@@ -25,25 +25,25 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "metrics.md"
 _HEAD = """\
 # Metrics
 
-Everything that flinknet measures, from the catalogues in its code: what coordinator and workers
-export at `/metrics` for Prometheus, and what Flink's REST answers. Metrics with Flink's names are
-exported as Flink's Prometheus reporter does it: behind the scope, with underscores, and as gauges
-even if they count. Names that begin with `flinknet_` are flinknet's own. A word in capitals stands
-for a part of a name that the object determines.
+This page lists all metrics. It is generated from the catalogues in the code. The coordinator and
+the workers export the metrics at `/metrics` for Prometheus, and most of them are also in Flink's
+REST API. Metrics with Flink's names are exported as by Flink's Prometheus reporter: the scope comes
+first, dots become underscores, and counters are gauges. Names that begin with `flinknet_` are
+flinknet's own. A word in capitals stands for a part of a name that depends on the object.
 
 - *type*: a counter only grows, and begins at 0 with its process, subtask or job.
-- *adds up*: how the numbers of several objects become one, in flinknet's sums (over the gates of
-  a subtask, the subtasks of an operator, the ends of an exchange) and in a query of yours. The
-  *share* of several is that of all their buffers together.
+- *adds up*: how to combine the numbers of several objects. flinknet does so over the gates of a
+  subtask, the subtasks of an operator and the ends of an exchange; do the same in a query of your
+  own. The *share* of several objects is the share of all their buffers together.
 - *over*: the parts of each object that are read, and added up in the same way.
 
-A summary has a name for each statistic in REST, such as `latency_mean`, in place of `STATISTIC`:
+In REST, a summary has one name for each statistic, such as `latency_mean`. `STATISTIC` stands for
 `min`, `max`, `mean`, `stddev`, `median`, `p75`, `p90`, `p95`, `p98`, `p99` and `p999`. In
-Prometheus it has a sample for each quantile, and one more metric, `_count`.
+Prometheus, it has a sample for each quantile, and a further metric `_count`.
 
 `GET /metrics/targets` of the coordinator lists the addresses to scrape, and `flinknet metrics JOB`
-prints the values of a job. Each process also exports what Prometheus' library knows of it
-(`process_*`). `python -m tests.metrics_page` writes this page.
+prints the values of a job. Each process also exports the `process_*` metrics of Prometheus' client
+library. `python -m tests.metrics_page` writes this page.
 """
 
 _HOST = ("host",)

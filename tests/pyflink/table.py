@@ -23,21 +23,21 @@ __all__ = ["PAGE", "page"]
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "pyflink.md"
 
 _HEAD = """\
-# PyFlink's DataStream API
+# PyFlink API compatibility
 
-What PyFlink {version} has, and what of it is here. A program whose names are all *here* runs when
-`pyflink` is `flinknet` in its import lines: modules have PyFlink's names, and what stands in those
-below `pyflink.common` is in `flinknet.common`, too, what stands in those below `pyflink.datastream`
-in `flinknet.datastream`.
+This page compares the DataStream API of PyFlink {version} with flinknet, method by method. A
+program that uses only names marked *here* runs after `pyflink` is replaced by `flinknet` in its
+import lines. The modules have PyFlink's names. `flinknet.common` also has the names of all modules
+below `pyflink.common`, and `flinknet.datastream` those of all modules below `pyflink.datastream`.
 
-- *here*: by this name, with these parameters, and it does the same.
-- *otherwise*: there is something for it, by another name or in another shape.
-- *never*: it is not here, for the reason that is given; so says the error of a program that imports
-  or calls it.
+- *here*: has this name and these parameters, and does the same.
+- *otherwise*: exists under another name, or in another form.
+- *never*: is left out. The reason follows, and is also in the error that a program gets if it
+  imports or calls the name.
 
-Connectors to other systems and formats are left out, but for files and number sequences: flinknet
-has sources and sinks of its own. This page is generated from PyFlink's own signatures, and a test
-compares it with flinknet: `tests/pyflink`.
+Of PyFlink's connectors, only those for files and number sequences exist. flinknet has sources and
+sinks of its own. This page is generated from PyFlink's signatures, and a test compares it with
+flinknet (`tests/pyflink`).
 """
 
 
