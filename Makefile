@@ -11,6 +11,10 @@ WHEELS_VENV := .venv-wheels
 # How many random jobs `make fuzz` runs, and from which seed on.
 SEEDS := 1000
 FROM := 0
+# How many faults `make mutants` plants, of which seed, and in what; by default in the core.
+NUMBER := 500
+SEED := 1
+PATHS :=
 FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeouts latency ramp-up channels window seeing pressure slow-code attackers checkpoints barriers micro
 
 .DEFAULT_GOAL := help
@@ -18,7 +22,7 @@ FAMILIES := exchange peers isolation adaptive credit-cost broadcast scale timeou
 .NOTPARALLEL:
 # Tests start hundreds of processes; without it each compiles again whatever it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo demo-kill docs test coverage model fuzz chaos check compiled wheels bench bench-all java node prometheus chromium shells clean
+.PHONY: help demo demo-kill docs test coverage model fuzz mutants chaos check compiled wheels bench bench-all java node prometheus chromium shells clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -43,6 +47,9 @@ fuzz: $(VENV)/.dev compiled ## random jobs, windows and files against models: ma
 	@$(BIN)/python -m pytest --no-header -q -s -p no:randomly --maxfail=20 tests/fuzz/test_job_graphs.py \
 	  tests/fuzz/test_windows.py $(wildcard tests/fuzz/test_file*.py) \
 	  --seeds $(SEEDS) --first-seed $(FROM) $(ARGS)
+
+mutants: $(VENV)/.dev ## plant faults that tests must find: make mutants NUMBER=500 SEED=1 PATHS=flinknet/state
+	@FLINKNET_PURE=1 $(BIN)/python -m tests.mutants --seed $(SEED) --number $(NUMBER) $(PATHS) $(ARGS)
 
 chaos: $(VENV)/.dev compiled ## kill, stop, reset and flood local clusters at random (takes minutes)
 	@$(BIN)/python -m pytest --no-header -s -o faulthandler_timeout=7200 -p no:randomly -m chaos tests/chaos $(ARGS)

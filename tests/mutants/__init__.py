@@ -1,0 +1,1 @@
+"""Measure whether the tests find small seeded faults in the package."""
