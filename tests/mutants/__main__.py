@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tests.mutants.covering import Covering, Test
+from tests.mutants.covering import Covering, Test, own_test_file
 from tests.mutants.forks import Ended, Tell, run_in_forks
 from tests.mutants.planting import Mutant, mutants_of, sample
 from tests.mutants.running import plant, run_tests, warm_up
@@ -78,7 +78,11 @@ def main(arguments: list[str]) -> int:
     accepted = tomllib.loads(ACCEPTED.read_text()).get("accepted", [])
     mutants = sample(files, ROOT, options.seed, options.number)
     warm_up()
-    covering = Covering(ROOT, KEPT, "flinknet", options.tests)
+    roots = options.tests
+    if options.own:
+        own = {own_test_file(mutant.file) for mutant in mutants}
+        roots = sorted(file for file in own if (ROOT / file).exists())
+    covering = Covering(ROOT, KEPT, "flinknet", roots)
     for line in covering.measure(options.processes):
         print(line, flush=True)
     left_out, lines = controlled(mutants, covering, options.processes)
@@ -104,6 +108,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--number", type=int, default=500, help="of faults (default: 500)")
     parser.add_argument("--processes", type=int, default=2, help="side by side (default: 2)")
     parser.add_argument("--tests", nargs="+", default=TESTS, help="folders of tests to run")
+    parser.add_argument("--own", action="store_true", help="run only the modules' own test files")
     parser.add_argument("--verbose", action="store_true", help="print the faults found, too")
     options = parser.parse_args(arguments)
     options.paths = options.paths or PACKAGES

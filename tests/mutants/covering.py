@@ -35,6 +35,8 @@ PYTEST = (
 )
 TEST_LIMIT_S = 300.0
 """Time for one test with coverage.py."""
+FEW_EXAMPLES = 20
+"""Examples of Hypothesis, of which few run the same lines as many, and coverage.py is slow."""
 NEW_FILE_S = 0.1
 """Time to import a further test file, which decides how many files are worth it."""
 
@@ -56,6 +58,7 @@ class _File:
 
     tests: list[Test]
     masks: dict[str, dict[int, int]]
+    imported: frozenset[str]
 
 
 class Covering:
@@ -93,25 +96,25 @@ class Covering:
     def tests_of(self, mutant: Mutant, left_out: Collection[str], budget_s: float) -> list[Test]:
         """Return the tests to run, first the module's own, then the fastest ones of others.
 
-        Every test that runs the module belongs to a line that no test runs: it may run when the
-        module is imported.
+        A line that no test runs may run when its module is imported. So all tests of the files that
+        import it are run: a test of a constant runs no line.
         """
         own = own_test_file(mutant.file)
         first: list[Test] = []
         others: list[Test] = []
         lines = range(mutant.line, mutant.last_line + 1)
-        is_outside = not any(
-            file.masks.get(mutant.file, {}).get(line) for file in self._files for line in lines
-        )
+        masks = []
         for file in self._files:
-            masks = file.masks.get(mutant.file, {})
             mask = 0
-            for line in masks if is_outside else lines:
-                mask |= masks.get(line, 0)
+            for line in lines:
+                mask |= file.masks.get(mutant.file, {}).get(line, 0)
+            masks.append(mask)
+        is_outside = not any(masks)
+        for file, mask in zip(self._files, masks, strict=True):
             for number, test in enumerate(file.tests):
-                is_own = test.file == own
-                if test.name not in left_out and (mask >> number & 1):
-                    (first if is_own else others).append(test)
+                runs = mutant.file in file.imported if is_outside else mask >> number & 1
+                if runs and test.name not in left_out:
+                    (first if test.file == own else others).append(test)
         first.sort(key=lambda test: test.seconds)
         others.sort(key=lambda test: test.seconds)
         return first + list(_within(others, budget_s))
@@ -137,7 +140,7 @@ class Covering:
             module: {int(line): int(mask, 16) for line, mask in lines.items()}
             for module, lines in kept["masks"].items()
         }
-        return _File(tests, masks)
+        return _File(tests, masks, frozenset(kept["digests"]))
 
     def _work(self, file: Path) -> Any:
         def work(tell: Tell) -> None:
@@ -149,7 +152,7 @@ class Covering:
             plugin = _Measuring(measuring, tell)
             measuring.start()
             arguments = [*PYTEST, f"--rootdir={self._root}", str(file)]
-            code = pytest.main(arguments, plugins=[Examples(), plugin])
+            code = pytest.main(arguments, plugins=[Examples(FEW_EXAMPLES), plugin])
             measuring.stop()
             if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
                 return

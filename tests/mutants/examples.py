@@ -14,11 +14,16 @@ class Examples:
     A failing example is not shrunk, and not kept for the run of another fault.
     """
 
+    def __init__(self, number: int | None = None) -> None:
+        self._number = number
+
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self) -> None:
+        usual = hypothesis.settings()
         hypothesis.settings.register_profile(
             "mutants",
-            hypothesis.settings(),
+            usual,
+            max_examples=self._number or usual.max_examples,
             database=None,
             derandomize=True,
             phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),

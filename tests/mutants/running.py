@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterator, Sequence
 from importlib.machinery import SourceFileLoader
 from itertools import groupby
@@ -40,11 +41,17 @@ FILES_AT_ONCE = 8
 SLOWER = 10.0
 STILL_FINE_S = 5.0
 """A test that takes this much longer than without a fault has found it: it never ends."""
+UNKNOWN_S = 3.0
+"""Time of a test that was not measured."""
 COLLECTION_LIMIT_S = 60.0
 
 
 def warm_up() -> None:
-    """Import what each fork needs, but nothing of the package, whose modules are to be changed."""
+    """Import what each fork needs, but nothing of the package, whose modules are to be changed.
+
+    The forks write bytecode: without it, each would compile the package again.
+    """
+    sys.dont_write_bytecode = False
     for library in WARM:
         importlib.import_module(library)
 

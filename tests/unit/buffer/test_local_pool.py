@@ -415,6 +415,20 @@ def test_a_pool_widens_once_for_large_records() -> None:
     assert pool.size == 7, "what is in use would only become overdraft"
 
 
+def test_without_limits_for_large_records_they_change_nothing() -> None:
+    network = NetworkBufferPool(32, 64)
+    pool = network.create_local_pool(
+        2, 4, owner="test", subpartitions=1, buffers_per_subpartition_max=2
+    )
+    pool.expect(0, has_large_records=True)
+    pool.widen()
+    assert (pool.size, pool.statistics().maximum, network.statistics().requested) == (4, 4, 4)
+    taken = take(pool, 2, 0)
+    assert not pool.availability.available, "at the ordinary quota"
+    for segment in taken:
+        pool.recycle_from(0, segment)
+
+
 def test_a_pool_that_has_widened_takes_nothing_that_others_require() -> None:
     network = NetworkBufferPool(6, 64)
     first, second = (

@@ -12,6 +12,8 @@ from flinknet.errors import LocalProtocolError, RemoteProtocolError
 from flinknet.wire import events
 from flinknet.wire.events import (
     END_OF_PARTITION,
+    MAX_WATERMARK,
+    MIN_WATERMARK,
     Alignment,
     CancelCheckpointMarker,
     CheckpointBarrier,
@@ -324,3 +326,13 @@ def test_an_end_of_data_with_anything_else_is_refused(body: bytes) -> None:
 def test_an_event_is_its_type_and_its_body() -> None:
     event = Event(DataType.EVENT_BUFFER, b"\x90")
     assert tuple(event) == (DataType.EVENT_BUFFER, b"\x90")
+
+
+def test_the_last_watermarks_are_the_ends_of_the_wire_s_range() -> None:
+    """Flink's are Long.MIN_VALUE and Long.MAX_VALUE; a peer takes the latter for the end."""
+    assert (MIN_WATERMARK, MAX_WATERMARK) == (-INT64_MAX - 1, INT64_MAX)
+    for one in (MIN_WATERMARK, MAX_WATERMARK):
+        assert decode_event(Watermark(one).event()) == Watermark(one)
+    for beyond in (MIN_WATERMARK - 1, MAX_WATERMARK + 1):
+        with pytest.raises(LocalProtocolError):
+            Watermark(beyond).event()
