@@ -55,7 +55,7 @@ NOT_CHECKED = {"__repr__", "__str__", "check_invariants"}
 DECLARATIONS = {"__all__", "__slots__", "__match_args__"}
 LOGGERS = {"log", "_log", "logger"}
 NOT_IMPLEMENTED = {"overload", "abstractmethod"}
-NO_BEHAVIOUR = {"strict", "repr", "slots", "frozen"}
+NO_BEHAVIOUR = {"strict", "init", "repr", "slots", "frozen"}
 """Keywords that assert something or that only matter to a reader of the code."""
 TYPES = {"TypeVar", "ParamSpec", "NewType", "TypeVarTuple"}
 

@@ -106,6 +106,19 @@ def test_a_barrier_of_an_older_checkpoint_changes_nothing() -> None:
     assert arranged.persister.place_of_barrier() == 9
 
 
+@pytest.mark.parametrize("sequence", [0, 1, 1000])
+def test_the_place_of_a_barrier_does_not_decide_which_checkpoint_is_later(sequence: int) -> None:
+    arranged = Arranged()
+    arranged.barrier(5, sequence)
+    assert not arranged.start(4)
+    assert arranged.start(5)
+    assert not arranged.stores
+    assert arranged.persister.place_of_barrier() == sequence
+    assert arranged.start(6)
+    assert arranged.stores
+    assert arranged.persister.place_of_barrier() is None
+
+
 def test_a_barrier_of_a_later_checkpoint_ends_this_one() -> None:
     """H7: this checkpoint is subsumed and can no longer start."""
     arranged = Arranged()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import pytest
 
@@ -60,7 +61,8 @@ def poll(gate: InputGate) -> tuple[int, bytes]:
 
 
 def woken_by(gate: InputGate) -> list[bool]:
-    """Subscribe to the gate's availability; the returned list is filled by the call."""
+    """Subscribe to an unavailable gate's availability; the returned list is filled by the call."""
+    assert not gate.availability.available, "a subscriber would be called at once"
     woken: list[bool] = []
     gate.availability.subscribe(lambda: woken.append(True))
     return woken
@@ -556,13 +558,35 @@ def test_an_error_comes_before_all_data() -> None:
     first, second, third = gate.remote_channels
     deliver(first, 0)
     deliver(third, 0)
-    woken = woken_by(gate)
     second.fail(ProducerFailedError("first cause"))
-    assert woken
     for _ in range(3):
         with pytest.raises(ProducerFailedError, match="first cause"):
             gate.poll()
         assert gate.availability.available, "whoever waits would wait for ever"
+    gate.release()
+    assert_everything_returned(pool)
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        lambda gate, channel: deliver(channel, 0, b"data"),
+        lambda gate, channel: deliver(channel, 0, b"event", data_type=PRIORITY),
+        lambda gate, channel: channel.fail(ProducerFailedError("cause")),
+        lambda gate, channel: gate.fail(RemoteProtocolError("no record")),
+        lambda gate, channel: gate.release(),
+    ],
+    ids=["data", "priority event", "error of a channel", "error in data", "release"],
+)
+def test_a_reader_that_waits_is_woken(
+    happens: Callable[[InputGate, RemoteInputChannel], None],
+) -> None:
+    gate, pool = make_remote_gate(1)
+    assert gate.poll() is None
+    woken = woken_by(gate)
+    happens(gate, gate.remote_channels[0])
+    assert woken == [True]
+    assert gate.availability.available
     gate.release()
     assert_everything_returned(pool)
 
@@ -601,10 +625,8 @@ def test_an_error_in_what_was_delivered_ends_the_gate() -> None:
     (channel,) = gate.remote_channels
     deliver(channel, 0)
     end(gate, 0)
-    woken = woken_by(gate)
     gate.fail(RemoteProtocolError("no record"))
     channel.fail(RemoteTransportError("later"))
-    assert woken
     for _ in range(2):
         with pytest.raises(RemoteProtocolError, match="no record"):
             gate.poll()

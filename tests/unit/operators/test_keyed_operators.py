@@ -38,7 +38,7 @@ from flinknet.operators.keyed_operators import (
     ReduceOperator,
 )
 from flinknet.operators.record_slices import RECORDS_FIRST
-from flinknet.wire.events import Watermark
+from flinknet.wire.events import MAX_WATERMARK, Watermark
 from tests.unit.operators.harness import Harness, context
 
 KEY = itemgetter(0)
@@ -198,6 +198,26 @@ async def test_aggregate(function: AggregateFunction, results: list[float]) -> N
     async with Harness(AggregateOperator(function, KEY, "end_of_input")) as harness:
         assert await harness.process(*RECORDS) == []
         assert sorted(await harness.end_of_input()) == [("a", results[3]), ("b", results[4])]
+
+
+@pytest.mark.parametrize("mode", ["every_record", "end_of_input"])
+async def test_the_results_of_a_fold_come_before_the_end_of_event_time(mode: str) -> None:
+    """Behind the last watermark they would be late; each result comes once, and in one mode."""
+    async with Harness(ReduceOperator(add, KEY, mode)) as harness:
+        await harness.process(*RECORDS)
+        before = len(harness.records)
+        told: list[Any] = []
+
+        async def keep(watermark: Any) -> None:
+            told.append((watermark, sorted(harness.records[before:])))
+
+        harness.operator.connect(harness._keep, keep)
+        for moment in (5, MAX_WATERMARK):
+            await harness.operator.process_event_time(Watermark(moment))
+        await harness.end_of_input()
+        results = [("a", 6), ("b", 30)] if mode == "end_of_input" else []
+        assert told == [(Watermark(5), []), (Watermark(MAX_WATERMARK), results)]
+        assert sorted(harness.records[before:]) == results
 
 
 async def test_many_results_at_the_end_come_in_batches() -> None:
