@@ -216,6 +216,7 @@ def test_bytes_written_after_a_poll_leave_with_the_next_flush() -> None:
         assert (arranged.notices, arranged.backlog) == (number, 1)
         taken = arranged.poll()
         assert (taken.backlog, taken.next_data_type, taken.sequence) == (0, NONE, number - 1)
+        assert taken.buffer.records == 1, "those that were taken before do not count again"
         arranged.subpartition.flush()
         assert arranged.subpartition.poll() is None
         assert (arranged.subpartition.queued_buffers, arranged.subpartition.queued_bytes) == (0, 0)

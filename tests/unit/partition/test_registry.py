@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import logging
 import weakref
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import pytest
 
 from flinknet.buffer.buffer import DataType
 from flinknet.buffer.network_pool import NetworkBufferPool
+from flinknet.config import NetworkConfig
 from flinknet.errors import (
     ConsumerCancelledError,
     KeptError,
@@ -499,3 +501,11 @@ def test_a_topic_has_a_name_of_its_own(registry: PartitionRegistry, produce: Pro
             produce(name)
     registry.forget_topic("topic")
     assert produce("topic") in registry.partitions()
+
+
+def test_a_registry_of_its_own_remembers_as_long_as_a_configured_one() -> None:
+    """Its defaults repeat those of the configuration."""
+    defaults = inspect.signature(PartitionRegistry).parameters
+    config = NetworkConfig()
+    assert defaults["ended_max"].default == config.ended_partitions_remembered_max
+    assert defaults["ended_s"].default * 1000 == config.ended_partitions_remembered_ms

@@ -1179,7 +1179,9 @@ def test_a_barrier_that_has_no_place_changes_nothing() -> None:
 
 def test_bytes_are_counted_once_whatever_becomes_of_a_barrier() -> None:
     barred = Barred(TIMEOUTABLE)
-    written = barred.partition.statistics().bytes_produced
+    _, payload = TIMEOUTABLE.event()
+    written = len(b"firstsecondbehindbehind") + len(payload)
+    assert barred.partition.statistics().bytes_produced == written
     barred.partition.time_out_barrier(1)
     assert barred.partition.statistics().bytes_produced == written
     for view in barred.views:
