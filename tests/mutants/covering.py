@@ -1,7 +1,7 @@
 """The tests that run each line of the package, and how long each test takes.
 
 Every test file runs once in a fork, with coverage.py. The result is kept in ``build/mutants`` until
-the test file, or a module that it runs, changes.
+the test file, or a module of which a test runs a line, changes.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Covering:
             module: {int(line): int(mask, 16) for line, mask in lines.items()}
             for module, lines in kept["masks"].items()
         }
-        return _File(tests, masks, frozenset(kept["digests"]))
+        return _File(tests, masks, frozenset(kept.get("imported", kept["digests"])))
 
     def _work(self, file: Path) -> Any:
         def work(tell: Tell) -> None:
@@ -166,21 +166,22 @@ class Covering:
         numbers = {name: number for number, name in enumerate(tests)}
         masks: dict[str, dict[int, str]] = {}
         digests = {file.relative_to(self._root).as_posix(): digest_of(file)}
+        imported: list[str] = []
         for measured in sorted(data.measured_files()):
             module = Path(measured).relative_to(self._root).as_posix()
-            digests[module] = digest_of(Path(measured))
+            imported.append(module)
             found: dict[int, int] = defaultdict(int)
             for line, contexts in data.contexts_by_lineno(measured).items():
                 for context in contexts:
                     if context in numbers:
                         found[line] |= 1 << numbers[context]
             if found:
+                digests[module] = digest_of(Path(measured))
                 masks[module] = {line: f"{mask:x}" for line, mask in sorted(found.items())}
         path = self._path(file)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            json.dumps({"digests": digests, "tests": list(tests.items()), "masks": masks})
-        )
+        kept = {"digests": digests, "imported": imported, "masks": masks}
+        path.write_text(json.dumps({**kept, "tests": list(tests.items())}))
 
 
 class _Measuring:

@@ -201,7 +201,7 @@ async def test_aggregate(function: AggregateFunction, results: list[float]) -> N
 
 
 @pytest.mark.parametrize("mode", ["every_record", "end_of_input"])
-async def test_the_results_of_a_fold_come_before_the_end_of_event_time(mode: str) -> None:
+async def test_the_results_of_a_fold_come_before_the_end_of_event_time(mode: Any) -> None:
     """Behind the last watermark they would be late; each result comes once, and in one mode."""
     async with Harness(ReduceOperator(add, KEY, mode)) as harness:
         await harness.process(*RECORDS)
