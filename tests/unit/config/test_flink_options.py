@@ -170,7 +170,7 @@ def test_an_option_is_read_refused_or_said_to_do_nothing() -> None:
     assert read_option(key, "32kb") == FLINK_OPTIONS[key].read("32kb")
     with pytest.raises(ConfigurationError, match=f"{key} is 'much': "):
         read_option(key, "much")
-    with pytest.warns(UserWarning, match=r"taskmanager.cpu.cores has no effect here: a worker runs"):
+    with pytest.warns(UserWarning, match=r"taskmanager.cpu.cores has no effect here: a worker"):
         warn_ignored("taskmanager.cpu.cores", 1)
     check_known("network.segment_bytes", ["network.segment_bytes"])
     check_known("taskmanager.network.numberOfBuffers", [])
