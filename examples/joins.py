@@ -24,12 +24,13 @@ from flinknet.datastream import (
 )
 
 Event = tuple[int, int, int]  # minute, order, euros
+Joined = tuple[str, Event]
 ORDERS: list[Event] = [(number, number, 10 + number % 90) for number in range(200)]
 # Every 7th order is not paid, the others after 0 to 22 minutes; three payments have no order.
 PAYMENTS: list[Event] = sorted((n + n % 23, n, euros) for _, n, euros in ORDERS if n % 7)
 PAYMENTS += [(230 + number, 1000 + number, 10) for number in range(3)]
 MINUTE_MS, WITHIN = 60_000, 15
-UNMATCHED = OutputTag("payments without an order")
+UNMATCHED = OutputTag[Event]("payments without an order")
 
 
 class Pay(KeyedCoProcessFunction):
@@ -37,24 +38,26 @@ class Pay(KeyedCoProcessFunction):
         self.order = runtime_context.get_state(ValueStateDescriptor("order"))
         self.payment = runtime_context.get_state(ValueStateDescriptor("payment"))
 
-    def process_element1(self, value: Event, ctx: ProcessContext) -> Iterator[tuple[str, Event]]:
+    def process_element1(self, value: Event, ctx: ProcessContext) -> Iterator[Joined]:
         self.order.update(value)
         ctx.timer_service().register_event_time_timer((value[0] + WITHIN) * MINUTE_MS)
         return self.join()
 
-    def process_element2(self, value: Event, ctx: ProcessContext) -> Iterator[tuple[str, Event]]:
+    def process_element2(self, value: Event, ctx: ProcessContext) -> Iterator[Joined]:
         self.payment.update(value)
         ctx.timer_service().register_event_time_timer(value[0] * MINUTE_MS)
         return self.join()
 
-    def join(self) -> Iterator[tuple[str, Event]]:
+    def join(self) -> Iterator[Joined]:
         order, payment = self.order.value(), self.payment.value()
         if order and payment and 0 <= payment[0] - order[0] <= WITHIN:
             self.order.clear()
             self.payment.clear()
             yield "paid", order
 
-    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterator[object]:
+    def on_timer(
+        self, timestamp: int, ctx: OnTimerContext
+    ) -> Iterator[Joined | tuple[OutputTag[Event], Event]]:
         order, payment = self.order.value(), self.payment.value()
         if order and timestamp == (order[0] + WITHIN) * MINUTE_MS:
             self.order.clear()

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 
 from flinknet.datastream import (
     BroadcastContext,
-    BroadcastState,
     KeyedBroadcastProcessFunction,
     MapStateDescriptor,
     OnTimerBroadcastContext,
@@ -45,9 +44,7 @@ class Check(KeyedBroadcastProcessFunction):
         self.balance = runtime_context.get_state(ValueStateDescriptor("balance"))
 
     def process_broadcast_element(self, value: Rule, ctx: BroadcastContext) -> None:
-        versions = ctx.get_broadcast_state(VERSIONS)
-        assert isinstance(versions, BroadcastState)
-        versions.put(value[:2], value[2])
+        ctx.get_broadcast_state(VERSIONS).put(value[:2], value[2])
 
     def process_element(self, value: Row, ctx: BroadcastContext) -> None:
         self.waiting.put(value[0], value)

@@ -31,7 +31,7 @@ Reading = tuple[str, int, float]  # room, second, degrees
 END_OF_TIME = 2**63 - 1  # the watermark behind the end of all sources
 
 
-class Sensor(Source):
+class Sensor(Source[Reading]):
     parallelism = 1
 
     def __init__(self, room: str, readings: int, then_silent_s: float) -> None:
@@ -58,11 +58,11 @@ class Mean(AggregateFunction):
 
 
 class Describe(ProcessWindowFunction):
-    def process(self, key: str, context: WindowContext, elements: list[float]) -> Iterator[str]:
-        window = context.window()
-        assert isinstance(window, TimeWindow)
+    def process(
+        self, key: str, context: WindowContext[TimeWindow], elements: list[float]
+    ) -> Iterator[str]:
         when = "at the end" if context.current_watermark() == END_OF_TIME else "live"
-        yield f"{key}, minute {window.start // 60_000}: {elements[0]:.2f} degrees, {when}"
+        yield f"{key}, minute {context.window().start // 60_000}: {elements[0]:.2f} degrees, {when}"
 
 
 if __name__ == "__main__":

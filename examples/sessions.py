@@ -42,7 +42,7 @@ ON_TIME: list[Click] = [
 LATE: list[Click] = [("ann", 25, "basket"), ("cid", 198, "search"), ("bob", 5, "shoes")]
 
 
-class Clicks(Source):
+class Clicks(Source[Click]):
     parallelism = 1
 
     async def batches(self, context: RuntimeContext) -> AsyncIterator[list[Click]]:
@@ -53,17 +53,17 @@ class Clicks(Source):
 
 
 class Session(ProcessWindowFunction):
-    def process(self, key: str, context: WindowContext, elements: list[Click]) -> Iterator[str]:
-        window = context.window()
-        assert isinstance(window, TimeWindow)
+    def process(
+        self, key: str, context: WindowContext[TimeWindow], elements: list[Click]
+    ) -> Iterator[str]:
         pages = [page for _, page in sorted(click[1:] for click in elements)]
-        yield f"{key} from {window.start // 1000} s: {', '.join(pages)}"
+        yield f"{key} from {context.window().start // 1000} s: {', '.join(pages)}"
 
 
 if __name__ == "__main__":
     env = StreamExecutionEnvironment.get_execution_environment()
     env.get_config().set_auto_watermark_interval(20)
-    too_late = OutputTag("too late")
+    too_late = OutputTag[Click]("too late")
     event_time = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))
     event_time = event_time.with_timestamp_assigner(lambda click, _: click[1] * 1000)
     sessions = (

@@ -46,11 +46,9 @@ class Count(AggregateFunction):
 
 class WithWindow(ProcessWindowFunction):
     def process(
-        self, key: str, context: WindowContext, elements: list[int]
+        self, key: str, context: WindowContext[TimeWindow], elements: list[int]
     ) -> Iterator[tuple[int, str, int]]:
-        window = context.window()
-        assert isinstance(window, TimeWindow)
-        yield window.end, key, elements[0]
+        yield context.window().end, key, elements[0]
 
 
 class Top(KeyedProcessFunction):

@@ -131,9 +131,10 @@ def record(payload: bytes, number: int) -> tuple[int, bytes]:
     return number % KEYS, payload
 
 
-def key_of(record: Sequence[int]) -> int:
+def key_of(record: Sequence[Any]) -> int:
     """Return a record's key."""
-    return record[0]
+    key: int = record[0]
+    return key
 
 
 def run_job(setting: Setting, record_bytes: int, checkpoints: int) -> Outcome:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
+from flinknet.compatibility.subscripted import A, B
 from flinknet.datastream.streams import DataStream
 from flinknet.errors import ConfigurationError
 from flinknet.functions.async_retry import NO_RETRY_STRATEGY, AsyncRetryStrategy
@@ -13,6 +14,9 @@ from flinknet.functions.durations import Duration, Time
 from flinknet.functions.functions import AsyncFunction
 from flinknet.functions.type_information import TypeInformation
 from flinknet.operators.async_wait_operator import AsyncWaitOperator
+
+if TYPE_CHECKING:
+    from flinknet.datastream.function_types import AsyncFunctionOf
 
 __all__ = ["AsyncDataStream"]
 
@@ -37,16 +41,52 @@ class AsyncDataStream:
     requested again, so a request may be made more than once, but its results count once.
     """
 
+    @overload
     @staticmethod
     def unordered_wait(
-        data_stream: DataStream,
-        async_function: AsyncFunction | Callable[[Any], Any],
+        data_stream: DataStream[A],
+        async_function: AsyncFunctionOf[A, Any],
         timeout: Time | Duration,
-        capacity: int = ASYNC_CAPACITY,
-        output_type: TypeInformation | None = None,
+        capacity: int,
+        output_type: TypeInformation[B],
         *,
         in_thread: bool = False,
-    ) -> DataStream:
+    ) -> DataStream[B]: ...
+
+    @overload
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream[A],
+        async_function: AsyncFunctionOf[A, Any],
+        timeout: Time | Duration,
+        capacity: int = ASYNC_CAPACITY,
+        *,
+        output_type: TypeInformation[B],
+        in_thread: bool = False,
+    ) -> DataStream[B]: ...
+
+    @overload
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream[A],
+        async_function: AsyncFunctionOf[A, B],
+        timeout: Time | Duration,
+        capacity: int = ASYNC_CAPACITY,
+        output_type: None = None,
+        *,
+        in_thread: bool = False,
+    ) -> DataStream[B]: ...
+
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream[Any],
+        async_function: AsyncFunctionOf[Any, Any],
+        timeout: Time | Duration,
+        capacity: int = ASYNC_CAPACITY,
+        output_type: TypeInformation[Any] | None = None,
+        *,
+        in_thread: bool = False,
+    ) -> DataStream[Any]:
         """Emit results in order of completion."""
         return _replaced(
             data_stream,
@@ -58,17 +98,56 @@ class AsyncDataStream:
             in_thread=in_thread,
         )
 
+    @overload
     @staticmethod
     def unordered_wait_with_retry(
-        data_stream: DataStream,
-        async_function: AsyncFunction | Callable[[Any], Any],
+        data_stream: DataStream[A],
+        async_function: AsyncFunctionOf[A, Any],
+        timeout: Time | Duration,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int,
+        output_type: TypeInformation[B],
+        *,
+        in_thread: bool = False,
+    ) -> DataStream[B]: ...
+
+    @overload
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream[A],
+        async_function: AsyncFunctionOf[A, Any],
         timeout: Time | Duration,
         async_retry_strategy: AsyncRetryStrategy,
         capacity: int = ASYNC_CAPACITY,
-        output_type: TypeInformation | None = None,
+        *,
+        output_type: TypeInformation[B],
+        in_thread: bool = False,
+    ) -> DataStream[B]: ...
+
+    @overload
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream[A],
+        async_function: AsyncFunctionOf[A, B],
+        timeout: Time | Duration,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int = ASYNC_CAPACITY,
+        output_type: None = None,
         *,
         in_thread: bool = False,
-    ) -> DataStream:
+    ) -> DataStream[B]: ...
+
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream[Any],
+        async_function: AsyncFunctionOf[Any, Any],
+        timeout: Time | Duration,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int = ASYNC_CAPACITY,
+        output_type: TypeInformation[Any] | None = None,
+        *,
+        in_thread: bool = False,
+    ) -> DataStream[Any]:
         """Emit results in order of completion, and retry requests by the strategy."""
         return _replaced(
             data_stream,
@@ -81,16 +160,52 @@ class AsyncDataStream:
             in_thread=in_thread,
         )
 
+    @overload
     @staticmethod
     def ordered_wait(
-        data_stream: DataStream,
-        async_function: AsyncFunction | Callable[[Any], Any],
+        data_stream: DataStream[A],
+        async_function: AsyncFunctionOf[A, Any],
         timeout: Time | Duration,
-        capacity: int = ASYNC_CAPACITY,
-        output_type: TypeInformation | None = None,
+        capacity: int,
+        output_type: TypeInformation[B],
         *,
         in_thread: bool = False,
-    ) -> DataStream:
+    ) -> DataStream[B]: ...
+
+    @overload
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream[A],
+        async_function: AsyncFunctionOf[A, Any],
+        timeout: Time | Duration,
+        capacity: int = ASYNC_CAPACITY,
+        *,
+        output_type: TypeInformation[B],
+        in_thread: bool = False,
+    ) -> DataStream[B]: ...
+
+    @overload
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream[A],
+        async_function: AsyncFunctionOf[A, B],
+        timeout: Time | Duration,
+        capacity: int = ASYNC_CAPACITY,
+        output_type: None = None,
+        *,
+        in_thread: bool = False,
+    ) -> DataStream[B]: ...
+
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream[Any],
+        async_function: AsyncFunctionOf[Any, Any],
+        timeout: Time | Duration,
+        capacity: int = ASYNC_CAPACITY,
+        output_type: TypeInformation[Any] | None = None,
+        *,
+        in_thread: bool = False,
+    ) -> DataStream[Any]:
         """Emit results in the order of their records."""
         return _replaced(
             data_stream,
@@ -102,17 +217,56 @@ class AsyncDataStream:
             in_thread=in_thread,
         )
 
+    @overload
     @staticmethod
     def ordered_wait_with_retry(
-        data_stream: DataStream,
-        async_function: AsyncFunction | Callable[[Any], Any],
+        data_stream: DataStream[A],
+        async_function: AsyncFunctionOf[A, Any],
+        timeout: Time | Duration,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int,
+        output_type: TypeInformation[B],
+        *,
+        in_thread: bool = False,
+    ) -> DataStream[B]: ...
+
+    @overload
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream[A],
+        async_function: AsyncFunctionOf[A, Any],
         timeout: Time | Duration,
         async_retry_strategy: AsyncRetryStrategy,
         capacity: int = ASYNC_CAPACITY,
-        output_type: TypeInformation | None = None,
+        *,
+        output_type: TypeInformation[B],
+        in_thread: bool = False,
+    ) -> DataStream[B]: ...
+
+    @overload
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream[A],
+        async_function: AsyncFunctionOf[A, B],
+        timeout: Time | Duration,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int = ASYNC_CAPACITY,
+        output_type: None = None,
         *,
         in_thread: bool = False,
-    ) -> DataStream:
+    ) -> DataStream[B]: ...
+
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream[Any],
+        async_function: AsyncFunctionOf[Any, Any],
+        timeout: Time | Duration,
+        async_retry_strategy: AsyncRetryStrategy,
+        capacity: int = ASYNC_CAPACITY,
+        output_type: TypeInformation[Any] | None = None,
+        *,
+        in_thread: bool = False,
+    ) -> DataStream[Any]:
         """Emit results in the order of their records, and retry requests by the strategy."""
         return _replaced(
             data_stream,
@@ -127,7 +281,7 @@ class AsyncDataStream:
 
 
 def _operator(
-    function: AsyncFunction | Callable[[Any], Any],
+    function: AsyncFunctionOf[Any, Any],
     timeout: Time | Duration,
     capacity: int,
     strategy: AsyncRetryStrategy,
@@ -166,8 +320,8 @@ _Method = Literal[
 
 
 def _replaced(
-    stream: DataStream,
-    function: AsyncFunction | Callable[[Any], Any],
+    stream: DataStream[Any],
+    function: AsyncFunctionOf[Any, Any],
     timeout: Time | Duration,
     capacity: int,
     output_type: TypeInformation | None,
@@ -175,7 +329,7 @@ def _replaced(
     *,
     method: _Method,
     in_thread: bool,
-) -> DataStream:
+) -> DataStream[Any]:
     """Return the stream of results; raise ConfigurationError for a wrong argument."""
     retries = method.endswith("_with_retry")
     _check_order(

@@ -31,6 +31,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from flinknet import machine
+from flinknet.compatibility.subscripted import T_co
 from flinknet.config.temporary_directory import make_socket_directory
 from flinknet.datastream.program_sink import ProgramSink
 from flinknet.errors import JobFailedError
@@ -63,7 +64,7 @@ class _Sender:
     """Whether the iterator has returned a record of this sender."""
 
 
-class CollectedRecords(Iterator[Any]):
+class CollectedRecords(Iterator[T_co]):
     """An iterator over records (PyFlink's CloseableIterator), to be used with ``with``.
 
     It raises the JobError that the job ends with. Closing it cancels a running job and waits for
@@ -72,7 +73,7 @@ class CollectedRecords(Iterator[Any]):
 
     def __init__(self) -> None:
         self._changed = machine.Condition()
-        self._visible: deque[tuple[_Sender, Any]] = deque()
+        self._visible: deque[tuple[_Sender, T_co]] = deque()
         self._senders: dict[int, _Sender] = {}
         """The latest sender of each subtask, by subtask index."""
         self._error: JobFailedError | None = None
@@ -107,7 +108,7 @@ class CollectedRecords(Iterator[Any]):
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> T_co:
         with self._changed:
             while not self._visible:
                 if self._is_closed:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Never, Protocol, overload
 
+from flinknet.compatibility.subscripted import A, B, K, Subscripted, TypeVar
 from flinknet.errors import ConfigurationError
 from flinknet.functions.two_input_functions import (
     CoFlatMapFunction,
@@ -24,14 +25,29 @@ from flinknet.operators.two_input_operator import (
 )
 from flinknet.state.descriptors import MapStateDescriptor
 
+if TYPE_CHECKING:
+    from flinknet.datastream.function_types import (
+        BroadcastProcesses,
+        CoFlatMaps,
+        CoMaps,
+        CoMapsAwaiting,
+        CoProcesses,
+        CoProcessesWithTimers,
+        KeyedBroadcastProcesses,
+        KeySelectorOf,
+    )
+    from flinknet.datastream.streams import DataStream
+
 __all__ = ["BroadcastConnectedStream", "ConnectedStreams"]
 
-S = TypeVar("S")
-S_co = TypeVar("S_co", covariant=True)
+R = TypeVar("R", default=Never)
+S = TypeVar("S", default=Never)
+U = TypeVar("U", default=Never)
+"""Results of a function for the first stream, for the second one, and of its timers."""
 KeyOf = Callable[[Any], Any]
 
 
-class AddTwoInputs(Protocol[S_co]):
+class AddTwoInputs(Protocol):
     """Adds the operator to the program, and returns its output stream."""
 
     def __call__(
@@ -41,17 +57,17 @@ class AddTwoInputs(Protocol[S_co]):
         output_type: TypeInformation | None,
         *,
         side_outputs: bool,
-    ) -> S_co: ...
+    ) -> DataStream[Any]: ...
 
 
-class ConnectedStreams(Generic[S]):
+class ConnectedStreams(Subscripted[A, B]):
     """Two streams of different records; functions have one method for each stream."""
 
     def __init__(
         self,
-        add: AddTwoInputs[S],
+        add: AddTwoInputs,
         keys: tuple[KeyOf | None, KeyOf | None],
-        key_by: Callable[[Any, Any, TypeInformation | None], ConnectedStreams[S]],
+        key_by: Callable[[Any, Any, TypeInformation | None], ConnectedStreams[A, B]],
     ) -> None:
         self._add = add
         self._keys = keys
@@ -59,36 +75,76 @@ class ConnectedStreams(Generic[S]):
 
     def key_by(
         self,
-        key_selector1: Any,
-        key_selector2: Any,
+        key_selector1: KeySelectorOf[A, K],
+        key_selector2: KeySelectorOf[B, K],
         key_type: TypeInformation | None = None,
-    ) -> ConnectedStreams[S]:
+    ) -> ConnectedStreams[A, B]:
         """Partition both streams by key, so that records with equal keys reach the same subtask."""
         return self._key_by(key_selector1, key_selector2, key_type)
 
-    def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> S:
+    @overload
+    def map(
+        self, func: CoMaps[A, B, Any, Any], output_type: TypeInformation[R]
+    ) -> DataStream[R]: ...
+
+    @overload
+    def map(
+        self, func: CoMapsAwaiting[A, B, R, S], output_type: None = None
+    ) -> DataStream[R | S]: ...
+
+    @overload
+    def map(self, func: CoMaps[A, B, R, S], output_type: None = None) -> DataStream[R | S]: ...
+
+    def map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
         """Replace each record by the result of ``map1`` or ``map2``."""
         factory = partial(CoMapOperator, _checked(func, CoMapFunction), self._keys)
         return self._add("Co-Map", factory, output_type, side_outputs=False)
 
-    def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> S:
+    @overload
+    def flat_map(
+        self, func: CoFlatMaps[A, B, Any, Any], output_type: TypeInformation[R]
+    ) -> DataStream[R]: ...
+
+    @overload
+    def flat_map(
+        self, func: CoFlatMaps[A, B, R, S], output_type: None = None
+    ) -> DataStream[R | S]: ...
+
+    def flat_map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
         """Replace each record by the results of ``flat_map1`` or ``flat_map2``."""
         factory = partial(CoFlatMapOperator, _checked(func, CoFlatMapFunction), self._keys)
         return self._add("Co-Flat Map", factory, output_type, side_outputs=False)
 
-    def process(self, func: CoProcessFunction, output_type: TypeInformation | None = None) -> S:
+    @overload
+    def process(
+        self, func: CoProcesses[A, B, Any, Any], output_type: TypeInformation[R]
+    ) -> DataStream[R]: ...
+
+    @overload
+    def process(
+        self,
+        func: CoProcessesWithTimers[A, B, R, S, U],
+        output_type: None = None,
+    ) -> DataStream[R | S | U]: ...
+
+    @overload
+    def process(
+        self, func: CoProcesses[A, B, R, S], output_type: None = None
+    ) -> DataStream[R | S]: ...
+
+    def process(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
         """Process records as in ``flat_map``; the methods also take a ``ProcessContext``."""
         _check_keys(func, KeyedCoProcessFunction, self._keys)
         factory = partial(CoProcessOperator, _checked(func, CoProcessFunction), self._keys)
         return self._add("Co-Process", factory, output_type, side_outputs=True)
 
 
-class BroadcastConnectedStream(Generic[S]):
+class BroadcastConnectedStream(Subscripted[A, B]):
     """A stream and a broadcast stream, with the broadcast state of every subtask."""
 
     def __init__(
         self,
-        add: AddTwoInputs[S],
+        add: AddTwoInputs,
         key: KeyOf | None,
         descriptors: tuple[MapStateDescriptor, ...],
     ) -> None:
@@ -96,7 +152,24 @@ class BroadcastConnectedStream(Generic[S]):
         self._keys = (key, None)
         self._descriptors = descriptors
 
-    def process(self, func: Any, output_type: TypeInformation | None = None) -> S:
+    @overload
+    def process(
+        self, func: BroadcastProcesses[A, B, Any, Any], output_type: TypeInformation[R]
+    ) -> DataStream[R]: ...
+
+    @overload
+    def process(
+        self,
+        func: KeyedBroadcastProcesses[A, B, R, S, U],
+        output_type: None = None,
+    ) -> DataStream[R | S | U]: ...
+
+    @overload
+    def process(
+        self, func: BroadcastProcesses[A, B, R, S], output_type: None = None
+    ) -> DataStream[R | S]: ...
+
+    def process(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
         """Process records with a BroadcastProcessFunction.
 
         A keyed stream also takes a KeyedBroadcastProcessFunction.

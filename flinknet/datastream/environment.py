@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from flinknet.config import BufferTimeout, FlinknetConfig, check_buffer_timeout
 from flinknet.config.restart_strategy import NO_RESTART, ExponentialDelayRestart, RestartStrategy
@@ -39,6 +39,7 @@ from flinknet.operators.source import Source, SourceOperator
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult
 from flinknet.compatibility.pyflink_differences import BATCH_DIFFERENCE, PyFlinkNames
+from flinknet.compatibility.subscripted import T
 
 __all__ = ["ExecutionConfig", "StreamExecutionEnvironment", "execution_plan"]
 
@@ -377,15 +378,46 @@ class StreamExecutionEnvironment(PyFlinkNames):
         """Return whether operators share tasks."""
         return self._defaults.chaining
 
+    @overload
     def from_source(
         self,
-        source: Source,
-        watermark_strategy: WatermarkStrategy | None = None,
+        source: Source[Any],
+        watermark_strategy: WatermarkStrategy[T] | None,
+        source_name: str,
+        type_info: TypeInformation[T],
+    ) -> DataStream[T]: ...
+
+    @overload
+    def from_source(
+        self,
+        source: Source[Any],
+        watermark_strategy: WatermarkStrategy[T] | None = None,
         source_name: str = "",
-        type_info: TypeInformation | None = None,
+        *,
+        type_info: TypeInformation[T],
+        name: str = "",
+    ) -> DataStream[T]: ...
+
+    @overload
+    def from_source(
+        self,
+        source: Source[T],
+        watermark_strategy: WatermarkStrategy[T] | None = None,
+        source_name: str = "",
+        type_info: None = None,
         *,
         name: str = "",
-    ) -> DataStream:
+    ) -> DataStream[T]: ...
+
+    def from_source(
+        self,
+        source: Source[Any],
+        watermark_strategy: WatermarkStrategy[Any] | None = None,
+        source_name: str = "",
+        type_info: TypeInformation[Any] | None = None,
+        *,
+        name: str = "",
+    ) -> DataStream[Any]:
         """Return the stream of a source's records; each subtask reads a part.
 
         A watermark strategy sets the records' timestamps. Without a timestamp assigner they have
@@ -404,7 +436,7 @@ class StreamExecutionEnvironment(PyFlinkNames):
         transformation.parallelism = source.parallelism
         transformation.is_bounded = source.is_bounded
         transformation.output_type = type_info
-        stream = DataStream(self, (StreamInput(transformation),))
+        stream: DataStream[Any] = DataStream(self, (StreamInput(transformation),))
         if watermark_strategy is None or watermark_strategy.timestamp_assigner is None:
             return stream
         timestamped = stream.assign_timestamps_and_watermarks(watermark_strategy)
@@ -412,18 +444,44 @@ class StreamExecutionEnvironment(PyFlinkNames):
         operator.source, operator.parallelism = transformation, transformation.parallelism
         return timestamped
 
+    @overload
+    def add_source(
+        self, source_func: Source[Any], source_name: str, type_info: TypeInformation[T]
+    ) -> DataStream[T]: ...
+
+    @overload
+    def add_source(
+        self, source_func: Source[Any], source_name: str = "", *, type_info: TypeInformation[T]
+    ) -> DataStream[T]: ...
+
+    @overload
+    def add_source(
+        self, source_func: Source[T], source_name: str = "", type_info: None = None
+    ) -> DataStream[T]: ...
+
     def add_source(
         self,
-        source_func: Source,
+        source_func: Source[Any],
         source_name: str = "",
-        type_info: TypeInformation | None = None,
-    ) -> DataStream:
+        type_info: TypeInformation[Any] | None = None,
+    ) -> DataStream[Any]:
         """Return the stream of a source's records, in PyFlink's older form of ``from_source``."""
-        return self.from_source(source_func, None, source_name, type_info)
+        name = source_name
+        if type_info is None:
+            return self.from_source(source_func, None, name)
+        return self.from_source(source_func, None, name, type_info)
+
+    @overload
+    def from_collection(
+        self, collection: Iterable[Any], type_info: TypeInformation[T]
+    ) -> DataStream[T]: ...
+
+    @overload
+    def from_collection(self, collection: Iterable[T], type_info: None = None) -> DataStream[T]: ...
 
     def from_collection(
-        self, collection: Iterable[Any], type_info: TypeInformation | None = None
-    ) -> DataStream:
+        self, collection: Iterable[Any], type_info: TypeInformation[Any] | None = None
+    ) -> DataStream[Any]:
         """Return the stream of a collection's records, converted to ``type_info``.
 
         One subtask reads them, as in PyFlink. Raises ConfigurationError for a record that cannot be

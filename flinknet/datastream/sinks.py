@@ -20,7 +20,7 @@ from flinknet.texts import printable
 __all__ = ["CollectSink", "PrintSink"]
 
 
-class CollectSink(Sink, CheckpointedFunction):
+class CollectSink(Sink[Any], CheckpointedFunction):
     """Returns the records to the program that runs the job, under the sink's name.
 
     The sink keeps its records in memory until the job ends. With a ``limit``, each subtask keeps
@@ -65,7 +65,7 @@ class CollectSink(Sink, CheckpointedFunction):
         self._collected += records
 
 
-class PrintSink(Sink):
+class PrintSink(Sink[Any]):
     """Prints records on the worker's standard output, with PyFlink's prefix ``identifier:2> ``.
 
     Control characters and characters that cannot be encoded are escaped, as in ``\\x1b``.

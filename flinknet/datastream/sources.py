@@ -16,9 +16,10 @@ from contextlib import aclosing
 from functools import partial
 from itertools import islice
 from operator import add
-from typing import Any
+from typing import Any, overload
 
 from flinknet import machine
+from flinknet.compatibility.subscripted import A, Subscripted, T
 from flinknet.errors import ConfigurationError
 from flinknet.functions.calls import BATCH_RECORDS
 from flinknet.functions.context import RuntimeContext
@@ -45,26 +46,26 @@ A precise source does not sleep for the last part of a wait; it keeps yielding t
 """
 
 
-class CollectionSource(Source):
+class CollectionSource(Source[T]):
     """A collection that travels with the job, distributed round robin; one subtask by default."""
 
     parallelism = 1
     replayable = True
     deals_out_records = True
 
-    def __init__(self, collection: Iterable[Any]) -> None:
+    def __init__(self, collection: Iterable[T]) -> None:
         self._collection = list(collection)
 
-    def batches(self, context: RuntimeContext) -> Iterator[list[Any]]:
+    def batches(self, context: RuntimeContext) -> Iterator[list[T]]:
         return self.batches_after(context, 0)
 
-    def batches_after(self, context: RuntimeContext, position: int) -> Iterator[list[Any]]:
+    def batches_after(self, context: RuntimeContext, position: int) -> Iterator[list[T]]:
         share = self._collection[context.index :: context.parallelism]
         for start in range(position, len(share), BATCH_RECORDS):
             yield share[start : start + BATCH_RECORDS]
 
 
-class GeneratorSource(Source):
+class GeneratorSource(Source[T]):
     """Generates records with a function of their number: ``function(0)``, ``function(1)``, ...
 
     ``count`` is the number of records over all subtasks; None means unlimited. Numbers are
@@ -75,7 +76,7 @@ class GeneratorSource(Source):
     replayable = True
     deals_out_records = True
 
-    def __init__(self, function: Callable[[int], Any], count: int | None = None) -> None:
+    def __init__(self, function: Callable[[int], T], count: int | None = None) -> None:
         if not callable(function):
             raise ConfigurationError(f"the generator is a {type(function).__name__}, not callable")
         if count is not None and count < 0:
@@ -84,10 +85,10 @@ class GeneratorSource(Source):
         self._count = count
         self.is_bounded = count is not None
 
-    def batches(self, context: RuntimeContext) -> Iterator[Batch]:
+    def batches(self, context: RuntimeContext) -> Iterator[Batch[T]]:
         return self.batches_after(context, 0)
 
-    def batches_after(self, context: RuntimeContext, position: int) -> Iterator[Batch]:
+    def batches_after(self, context: RuntimeContext, position: int) -> Iterator[Batch[T]]:
         step = context.parallelism
         end = sys.maxsize if self._count is None else self._count
         for start in range(context.index + position * step, end, step * BATCH_RECORDS):
@@ -95,7 +96,7 @@ class GeneratorSource(Source):
             yield _GeneratedBatch(self._function, numbers)
 
 
-class NumberSequenceSource(GeneratorSource):
+class NumberSequenceSource(GeneratorSource[int]):
     """The integers from ``start`` to ``end``, both included (PyFlink's)."""
 
     def __init__(self, start: int, end: int) -> None:
@@ -104,22 +105,22 @@ class NumberSequenceSource(GeneratorSource):
         super().__init__(partial(add, start), end - start + 1)
 
 
-class _GeneratedBatch:
+class _GeneratedBatch(Subscripted[T]):
     """A batch that makes its records on iteration."""
 
-    def __init__(self, function: Callable[[int], Any], numbers: range) -> None:
+    def __init__(self, function: Callable[[int], T], numbers: range) -> None:
         self._function = function
         self._numbers = numbers
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T]:
         function = self._function
         return (function(number) for number in self._numbers)
 
 
-class RateLimitedSource(Source):
+class RateLimitedSource(Source[T]):
     """Another source, on an open-loop schedule of ``records_per_s`` over all subtasks.
 
     Each subtask has an equal part of the rate, regardless of its number of records. An Arrow record
@@ -136,9 +137,29 @@ class RateLimitedSource(Source):
 
     keeps_no_records = True
 
+    @overload
     def __init__(
         self,
-        source: Source,
+        source: Source[T],
+        records_per_s: float,
+        *,
+        stamp: None = None,
+        precise: bool = False,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        source: Source[A],
+        records_per_s: float,
+        *,
+        stamp: Callable[[A, int], T],
+        precise: bool = False,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        source: Source[Any],
         records_per_s: float,
         *,
         stamp: Callable[[Any, int], Any] | None = None,
@@ -155,16 +176,16 @@ class RateLimitedSource(Source):
         self._stamp = stamp
         self._precise = precise
 
-    def batches(self, context: RuntimeContext) -> AsyncIterator[list[Any]]:
+    def batches(self, context: RuntimeContext) -> AsyncIterator[list[T]]:
         return self._released(read(self._source, context), context)
 
-    def batches_after(self, context: RuntimeContext, position: int) -> AsyncIterator[list[Any]]:
+    def batches_after(self, context: RuntimeContext, position: int) -> AsyncIterator[list[T]]:
         """Start the schedule anew with the first record after ``position``."""
         return self._released(read(self._source, context, position), context)
 
     async def _released(
         self, batches: AsyncGenerator[Batch, None], context: RuntimeContext
-    ) -> AsyncIterator[list[Any]]:
+    ) -> AsyncIterator[list[T]]:
         interval_ns = NANOSECONDS / self._records_per_s
         # Subtask k of p sends the records k, k + p, k + 2p and so on of the schedule.
         offset_ns = round(context.index * interval_ns)

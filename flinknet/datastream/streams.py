@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Never, Protocol, overload
 
+from flinknet.compatibility.subscripted import K, R, Subscripted, T_co, TypeVar
 from flinknet.datastream.collected_records import CollectedRecords
 from flinknet.datastream.connected_streams import BroadcastConnectedStream, ConnectedStreams
 from flinknet.datastream.job_client import JobClient
@@ -24,25 +25,11 @@ from flinknet.errors import ConfigurationError
 from flinknet.functions.accumulators import ExtremeBy, Maximum, Minimum, Projection, Sum
 from flinknet.functions.calls import bound_function, is_awaiting
 from flinknet.functions.evictors import CountEvictor
-from flinknet.functions.functions import (
-    AggregateFunction,
-    FilterFunction,
-    FlatMapFunction,
-    Function,
-    KeyedProcessFunction,
-    KeySelector,
-    MapBatchFunction,
-    MapFunction,
-    Partitioner,
-    ProcessBatchFunction,
-    ProcessFunction,
-    ReduceFunction,
-    SinkFunction,
-)
+from flinknet.functions.functions import Function, KeyedProcessFunction
 from flinknet.functions.triggers import CountTrigger, PurgingTrigger
 from flinknet.functions.type_information import TupleTypeInfo, TypeInformation, Types, converter
 from flinknet.functions.watermark_strategy import WatermarkStrategy
-from flinknet.functions.windows import CountWindows, WindowAssigner
+from flinknet.functions.windows import CountWindow, CountWindows, WindowAssigner
 from flinknet.graph.transformation import (
     ADAPTIVE_REBALANCE,
     ADAPTIVE_RESCALE,
@@ -76,6 +63,7 @@ from flinknet.operators.operators import (
     FilterOperator,
     FlatMapOperator,
     MapOperator,
+    Operator,
     OperatorFactory,
     ProcessOperator,
 )
@@ -87,10 +75,30 @@ from flinknet.state.descriptors import MapStateDescriptor
 
 if TYPE_CHECKING:
     from flinknet.cluster.control.job_result import JobResult
+    from flinknet.datastream.function_types import (
+        Aggregates,
+        AwaitingMapFunctionOf,
+        BatchFunctionOf,
+        FilterFunctionOf,
+        FlatMapFunctionOf,
+        KeyedBatchFunctionOf,
+        KeySelectorOf,
+        MapFunctionOf,
+        PartitionerOf,
+        ProcessesWithTimers,
+        ProcessFunctionOf,
+        ReduceFunctionOf,
+        SinkFunctionOf,
+    )
 
 __all__ = ["BroadcastStream", "DataStream", "DataStreamSink", "KeyedStream", "Program"]
 
-AnyCallable = Callable[..., Any]
+S = TypeVar("S", default=Never)
+U = TypeVar("U", default=Never)
+"""The results of a function and of its timers."""
+
+
+_KeyedOperator = Callable[[Any, Callable[[Any], Any]], Operator]
 
 
 class Program(Protocol):
@@ -122,7 +130,7 @@ class DataStreamSink(OperatorSettings):
         return self.transformation
 
 
-class DataStream(OperatorSettings):
+class DataStream(OperatorSettings, Subscripted[T_co]):
     """The records of one or more operators, and their partitioning."""
 
     def __init__(self, program: Program, inputs: tuple[StreamInput, ...]) -> None:
@@ -157,19 +165,48 @@ class DataStream(OperatorSettings):
         """Return the declared type of the records."""
         return common_type(self._inputs) or Types.PICKLED_BYTE_ARRAY()
 
+    @overload
     def map(
-        self, func: MapFunction | AnyCallable, output_type: TypeInformation | None = None
-    ) -> DataStream:
-        """Replace each record by the function's result."""
-        return self._one_input("Map", partial(MapOperator, func), output_type)
+        self, func: MapFunctionOf[T_co, Any], output_type: TypeInformation[R]
+    ) -> DataStream[R]: ...
+
+    @overload
+    def map(
+        self, func: AwaitingMapFunctionOf[T_co, R], output_type: None = None
+    ) -> DataStream[R]: ...
+
+    @overload
+    def map(self, func: MapFunctionOf[T_co, R], output_type: None = None) -> DataStream[R]: ...
+
+    def map(self, func: Any, output_type: TypeInformation[Any] | None = None) -> DataStream[Any]:
+        """Replace each record by the function's result.
+
+        On a keyed stream, a MapFunction may use keyed state.
+        """
+        factory = self._with_function(MapOperator, KeyedMapOperator, func)
+        return self._one_input("Map", factory, output_type)
+
+    @overload
+    def flat_map(
+        self, func: FlatMapFunctionOf[T_co, Any], output_type: TypeInformation[R]
+    ) -> DataStream[R]: ...
+
+    @overload
+    def flat_map(
+        self, func: FlatMapFunctionOf[T_co, R], output_type: None = None
+    ) -> DataStream[R]: ...
 
     def flat_map(
-        self, func: FlatMapFunction | AnyCallable, output_type: TypeInformation | None = None
-    ) -> DataStream:
-        """Replace each record by the records that the function yields or returns in an iterable."""
-        return self._one_input("Flat Map", partial(FlatMapOperator, func), output_type)
+        self, func: Any, output_type: TypeInformation[Any] | None = None
+    ) -> DataStream[Any]:
+        """Replace each record by the records that the function yields or returns in an iterable.
 
-    def project(self, *field_indexes: int) -> DataStream:
+        On a keyed stream, a FlatMapFunction may use keyed state.
+        """
+        factory = self._with_function(FlatMapOperator, KeyedFlatMapOperator, func)
+        return self._one_input("Flat Map", factory, output_type)
+
+    def project(self, *field_indexes: int) -> DataStream[Any]:
         """Replace each tuple by a tuple of these fields, in this order."""
         projection, kind = Projection(field_indexes), common_type(self._inputs)
         if kind is None:
@@ -179,7 +216,7 @@ class DataStream(OperatorSettings):
         types = TupleTypeInfo(projection.of_type(kind.get_field_types()))
         return self._one_input("Projection", partial(MapOperator, projection), types)
 
-    def map_batch(self, func: MapBatchFunction | AnyCallable) -> DataStream:
+    def map_batch(self, func: BatchFunctionOf[T_co, R]) -> DataStream[R]:
         """Replace each batch by the records that the function yields, or returns in an iterable.
 
         The function takes the list of the records of one network buffer, or of the records that a
@@ -187,13 +224,27 @@ class DataStream(OperatorSettings):
         """
         return self._one_input("Map Batch", partial(MapBatchOperator, func))
 
-    def filter(self, func: FilterFunction | AnyCallable) -> DataStream:
-        """Keep the records for which the function returns true."""
-        return self._unchanged("Filter", partial(FilterOperator, func))
+    def filter(self, func: FilterFunctionOf[T_co]) -> DataStream[T_co]:
+        """Keep the records for which the function returns true.
+
+        On a keyed stream, a FilterFunction may use keyed state.
+        """
+        factory = self._with_function(FilterOperator, KeyedFilterOperator, func)
+        return self._unchanged("Filter", factory)
+
+    @overload
+    def process(
+        self, func: ProcessFunctionOf[T_co, Any], output_type: TypeInformation[R]
+    ) -> DataStream[R]: ...
+
+    @overload
+    def process(
+        self, func: ProcessFunctionOf[T_co, R], output_type: None = None
+    ) -> DataStream[R]: ...
 
     def process(
-        self, func: ProcessFunction | AnyCallable, output_type: TypeInformation | None = None
-    ) -> DataStream:
+        self, func: Any, output_type: TypeInformation[Any] | None = None
+    ) -> DataStream[Any]:
         """Process records as in ``flat_map``, with a ``ProcessContext`` as second argument.
 
         The function may yield ``tag, value`` for a side output.
@@ -206,7 +257,9 @@ class DataStream(OperatorSettings):
         factory = partial(ProcessOperator, func)
         return self._one_input("Process", factory, output_type, side_outputs=True)
 
-    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+    def assign_timestamps_and_watermarks(
+        self, watermark_strategy: WatermarkStrategy[T_co]
+    ) -> DataStream[T_co]:
         """Assign timestamps to the records, and emit watermarks.
 
         Functions see the same values as before; process functions read ``ctx.timestamp()``.
@@ -219,7 +272,7 @@ class DataStream(OperatorSettings):
         operator.needs_timestamps = watermark_strategy.timestamp_assigner is None
         return stream
 
-    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+    def get_side_output(self, output_tag: OutputTag[R]) -> DataStream[R]:
         """Return the stream of a side output of the operator.
 
         It has the values that the operator's function yields with this tag: ``yield tag, value``.
@@ -236,7 +289,7 @@ class DataStream(OperatorSettings):
         side = StreamInput(operator, tag=output_tag.tag_id, tag_type=output_tag.type)
         return DataStream(self._program, (side,))
 
-    def union(self, *streams: DataStream) -> DataStream:
+    def union(self, *streams: DataStream[R]) -> DataStream[T_co | R]:
         """Merge with other streams; records of different streams come in any order."""
         for stream in streams:
             if stream._program is not self._program:
@@ -252,8 +305,8 @@ class DataStream(OperatorSettings):
         return DataStream(self._program, tuple(one for some in inputs for one in some))
 
     def key_by(
-        self, key_selector: KeySelector | AnyCallable, key_type: TypeInformation | None = None
-    ) -> KeyedStream:
+        self, key_selector: KeySelectorOf[T_co, R], key_type: TypeInformation | None = None
+    ) -> KeyedStream[T_co, R]:
         """Partition by key: all records of a key go to one subtask, which keeps the key's state.
 
         A key is None, a number, a string, bytes, a date, a time, a datetime, a time span, a UUID,
@@ -265,7 +318,7 @@ class DataStream(OperatorSettings):
         inputs = self._partitioned(hash_partitioning(key))
         return KeyedStream(self._program, inputs, key)
 
-    def key_by_columns(self, *names: str) -> DataStream:
+    def key_by_columns(self, *names: str) -> DataStream[T_co]:
         """Partition Arrow record batches by the values in these columns.
 
         Each subtask receives, of each batch, a record batch with the rows of its keys in their
@@ -285,11 +338,11 @@ class DataStream(OperatorSettings):
                 )
         return DataStream(self._program, self._partitioned(column_hash_partitioning(names)))
 
-    def forward(self) -> DataStream:
+    def forward(self) -> DataStream[T_co]:
         """Send records to the subtask of the same index; both sides need the same parallelism."""
         return DataStream(self._program, self._partitioned(FORWARD))
 
-    def rebalance(self, *, adaptive: bool = False) -> DataStream:
+    def rebalance(self, *, adaptive: bool = False) -> DataStream[T_co]:
         """Send records to all subtasks round robin.
 
         ``adaptive`` sends each record to the least loaded of the next four subtasks instead. A slow
@@ -298,7 +351,7 @@ class DataStream(OperatorSettings):
         partitioning = ADAPTIVE_REBALANCE if adaptive else REBALANCE
         return DataStream(self._program, self._partitioned(partitioning))
 
-    def rescale(self, *, adaptive: bool = False) -> DataStream:
+    def rescale(self, *, adaptive: bool = False) -> DataStream[T_co]:
         """Send records round robin to a local group of subtasks.
 
         With 2 producers and 4 consumers, each producer has 2 consumers of its own. ``adaptive``
@@ -307,19 +360,21 @@ class DataStream(OperatorSettings):
         partitioning = ADAPTIVE_RESCALE if adaptive else RESCALE
         return DataStream(self._program, self._partitioned(partitioning))
 
-    def shuffle(self) -> DataStream:
+    def shuffle(self) -> DataStream[T_co]:
         """Send records to subtasks chosen at random."""
         return DataStream(self._program, self._partitioned(SHUFFLE))
 
     @overload
-    def broadcast(self) -> DataStream: ...
+    def broadcast(self) -> DataStream[T_co]: ...
 
     @overload
     def broadcast(
         self, descriptor: MapStateDescriptor, /, *descriptors: MapStateDescriptor
-    ) -> BroadcastStream: ...
+    ) -> BroadcastStream[T_co]: ...
 
-    def broadcast(self, *descriptors: MapStateDescriptor) -> DataStream | BroadcastStream:
+    def broadcast(
+        self, *descriptors: MapStateDescriptor
+    ) -> DataStream[T_co] | BroadcastStream[T_co]:
         """Send every record to every subtask.
 
         With descriptors, the result can be connected with another stream. The connecting function
@@ -329,14 +384,14 @@ class DataStream(OperatorSettings):
         return BroadcastStream(stream, descriptors) if descriptors else stream
 
     @overload
-    def connect(self, ds: DataStream) -> ConnectedStreams[DataStream]: ...
+    def connect(self, ds: DataStream[R]) -> ConnectedStreams[T_co, R]: ...
 
     @overload
-    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream[DataStream]: ...
+    def connect(self, ds: BroadcastStream[R]) -> BroadcastConnectedStream[T_co, R]: ...
 
     def connect(
-        self, ds: DataStream | BroadcastStream
-    ) -> ConnectedStreams[DataStream] | BroadcastConnectedStream[DataStream]:
+        self, ds: DataStream[R] | BroadcastStream[R]
+    ) -> ConnectedStreams[T_co, R] | BroadcastConnectedStream[T_co, R]:
         """Process two streams with one operator that has a method for each stream.
 
         A stream without timestamps holds back only the end of event time. A timer that fires at the
@@ -353,7 +408,7 @@ class DataStream(OperatorSettings):
             output_type: TypeInformation | None,
             *,
             side_outputs: bool,
-        ) -> DataStream:
+        ) -> DataStream[Any]:
             operator = self._program.add_operator(OperatorKind.ONE_INPUT, name, factory, inputs)
             operator.first_inputs = len(self._inputs)
             operator.side_outputs = side_outputs
@@ -366,7 +421,7 @@ class DataStream(OperatorSettings):
 
         def key_by(
             first: Any, second: Any, key_type: TypeInformation | None
-        ) -> ConnectedStreams[DataStream]:
+        ) -> ConnectedStreams[T_co, R]:
             return self.key_by(first, key_type).connect(other.key_by(second, key_type))
 
         return ConnectedStreams(add, (self._key_or_none(), other._key_or_none()), key_by)
@@ -374,24 +429,24 @@ class DataStream(OperatorSettings):
     def _key_or_none(self) -> Callable[[Any], Any] | None:
         return None
 
-    def global_(self) -> DataStream:
+    def global_(self) -> DataStream[T_co]:
         """Send all records to the first subtask."""
         return DataStream(self._program, self._partitioned(GLOBAL))
 
     def partition_custom(
         self,
-        partitioner: Partitioner | Callable[[Any, int], int],
-        key_selector: KeySelector | AnyCallable,
-    ) -> DataStream:
+        partitioner: PartitionerOf[R],
+        key_selector: KeySelectorOf[T_co, R],
+    ) -> DataStream[T_co]:
         """Send each record to the subtask ``partitioner(key, number_of_subtasks)``."""
         function = bound_function(partitioner, "partition")
         custom = custom_partitioning(function, bound_key_selector(key_selector))
         return DataStream(self._program, self._partitioned(custom))
 
-    def window_all(self, window_assigner: WindowAssigner) -> WindowedStream[DataStream]:
+    def window_all(self, window_assigner: WindowAssigner[Any, R]) -> WindowedStream[T_co, None, R]:
         """Divide the whole stream into windows, in one subtask."""
 
-        def add(name: str, factory: OperatorFactory, **settings: Any) -> DataStream:
+        def add(name: str, factory: OperatorFactory, **settings: Any) -> DataStream[Any]:
             return self._windows(name, factory, **settings).set_parallelism(1)
 
         return WindowedStream(add, window_assigner, None)
@@ -404,13 +459,13 @@ class DataStream(OperatorSettings):
         output_type: TypeInformation | None,
         keeps_type: bool,
         needs_timestamps: bool,
-    ) -> DataStream:
+    ) -> DataStream[Any]:
         kind = common_type(self._inputs) if output_type is None and keeps_type else output_type
         stream = self._one_input(name, factory, kind, side_outputs=True)
         stream._operator("window").needs_timestamps = needs_timestamps
         return stream
 
-    def sink_to(self, sink: Sink | SinkFunction | AnyCallable) -> DataStreamSink:
+    def sink_to(self, sink: Sink[T_co] | SinkFunctionOf[T_co]) -> DataStreamSink:
         """End the stream in a sink: a ``Sink`` for batches, or a function of one record."""
         if isinstance(sink, Sink):
             name = type(sink).__name__.removesuffix("Sink")
@@ -424,7 +479,7 @@ class DataStream(OperatorSettings):
             transformation = self._add(OperatorKind.SINK, "Function", factory)
         return DataStreamSink(transformation)
 
-    def add_sink(self, sink_func: SinkFunction | Sink | AnyCallable) -> DataStreamSink:
+    def add_sink(self, sink_func: Sink[T_co] | SinkFunctionOf[T_co]) -> DataStreamSink:
         """End the stream in a sink, by PyFlink's name for function sinks; same as ``sink_to``."""
         return self.sink_to(sink_func)
 
@@ -435,19 +490,19 @@ class DataStream(OperatorSettings):
     @overload
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: None = None
-    ) -> CollectedRecords: ...
+    ) -> CollectedRecords[T_co]: ...
 
     @overload
     def execute_and_collect(
         self, job_execution_name: str | None = None, *, limit: int
-    ) -> list[Any]: ...
+    ) -> list[T_co]: ...
 
     @overload
-    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[T_co]: ...
 
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
-    ) -> CollectedRecords | list[Any]:
+    ) -> CollectedRecords[T_co] | list[T_co]:
         """Execute the job and return an iterator over the records of this stream, while it runs.
 
         Records keep the order of their subtask, and have no order across subtasks. With
@@ -460,7 +515,7 @@ class DataStream(OperatorSettings):
         """
         if limit is not None and limit < 0:
             raise ConfigurationError(f"limit is {limit}: choose 0 or more records, or None")
-        records = CollectedRecords()
+        records: CollectedRecords[T_co] = CollectedRecords()
         try:
             sink = self.sink_to(records.sink).name("execute_and_collect")
             if len(self._inputs) == 1:
@@ -483,7 +538,7 @@ class DataStream(OperatorSettings):
         operator_name: str,
         factory: OperatorFactory,
         output_type: TypeInformation | None = None,
-    ) -> DataStream:
+    ) -> DataStream[Any]:
         """Process the records with an operator that ``factory`` makes for each subtask."""
         return self._one_input(operator_name, factory, output_type)
 
@@ -491,7 +546,13 @@ class DataStream(OperatorSettings):
         """Return the execution environment of the stream."""
         return self._program
 
-    def _unchanged(self, name: str, factory: OperatorFactory) -> DataStream:
+    def _with_function(
+        self, operator: Callable[[Any], Operator], keyed: _KeyedOperator, func: Any
+    ) -> OperatorFactory:
+        """Return a factory of the operator with this function, for a stream without keys."""
+        return partial(operator, func)
+
+    def _unchanged(self, name: str, factory: OperatorFactory) -> DataStream[T_co]:
         """Add an operator that emits only records that it received."""
         stream = self._one_input(name, factory, common_type(self._inputs))
         stream._operator(name).converts = False
@@ -504,7 +565,7 @@ class DataStream(OperatorSettings):
         output_type: TypeInformation | None = None,
         *,
         side_outputs: bool = False,
-    ) -> DataStream:
+    ) -> DataStream[Any]:
         converter(output_type)
         transformation = self._add(OperatorKind.ONE_INPUT, name, factory)
         transformation.output_type = output_type
@@ -525,7 +586,7 @@ class DataStream(OperatorSettings):
         return tuple(replace(one, partitioning=partitioning) for one in self._inputs)
 
 
-class KeyedStream(DataStream):
+class KeyedStream(DataStream[T_co], Subscripted[T_co, K]):
     """A stream partitioned by key: records with equal keys reach one subtask.
 
     The partitioning by key cannot be replaced. Operators return plain streams.
@@ -543,33 +604,17 @@ class KeyedStream(DataStream):
     def _key_or_none(self) -> Callable[[Any], Any] | None:
         return self._key
 
-    def map(
-        self, func: MapFunction | AnyCallable, output_type: TypeInformation | None = None
-    ) -> DataStream:
-        """Replace each record by the function's result; a MapFunction may use keyed state."""
+    def _with_function(
+        self, operator: Callable[[Any], Operator], keyed: _KeyedOperator, func: Any
+    ) -> OperatorFactory:
         # A plain function has no context, and therefore no keyed state.
         if not isinstance(func, Function):
-            return super().map(func, output_type)
-        return self._one_input("Map", partial(KeyedMapOperator, func, self._key), output_type)
-
-    def flat_map(
-        self, func: FlatMapFunction | AnyCallable, output_type: TypeInformation | None = None
-    ) -> DataStream:
-        """Replace each record by the function's results; a FlatMapFunction may use keyed state."""
-        if not isinstance(func, Function):
-            return super().flat_map(func, output_type)
-        factory = partial(KeyedFlatMapOperator, func, self._key)
-        return self._one_input("Flat Map", factory, output_type)
-
-    def filter(self, func: FilterFunction | AnyCallable) -> DataStream:
-        """Keep records if the function returns true; a FilterFunction may use keyed state."""
-        if not isinstance(func, Function):
-            return super().filter(func)
-        return self._unchanged("Filter", partial(KeyedFilterOperator, func, self._key))
+            return partial(operator, func)
+        return partial(keyed, func, self._key)
 
     def reduce(
-        self, func: ReduceFunction | AnyCallable, *, emit: EmitMode | None = None
-    ) -> DataStream:
+        self, func: ReduceFunctionOf[T_co], *, emit: EmitMode | None = None
+    ) -> DataStream[T_co]:
         """Reduce the records of each key pairwise to one record.
 
         ``emit="every_record"`` emits the result so far after each record, as in streaming.
@@ -579,7 +624,7 @@ class KeyedStream(DataStream):
         factory = partial(ReduceOperator, func, self._key, emit)
         return self._one_input("Reduce", factory, common_type(self._inputs))
 
-    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+    def sum(self, position_to_sum: int | str = 0) -> DataStream[T_co]:
         """Sum a field over the records of each key.
 
         The field is a position, or the name of a row's field. The other fields come from the key's
@@ -587,55 +632,70 @@ class KeyedStream(DataStream):
         """
         return self.reduce(Sum(position_to_sum)).name("Sum")
 
-    def min(self, position_to_min: int | str = 0) -> DataStream:
+    def min(self, position_to_min: int | str = 0) -> DataStream[T_co]:
         """Compute the minimum of a field over the records of each key, as ``sum`` does."""
         return self.reduce(Minimum(position_to_min)).name("Min")
 
-    def max(self, position_to_max: int | str = 0) -> DataStream:
+    def max(self, position_to_max: int | str = 0) -> DataStream[T_co]:
         """Compute the maximum of a field over the records of each key, as ``sum`` does."""
         return self.reduce(Maximum(position_to_max)).name("Max")
 
-    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream[T_co]:
         """Keep each key's record with the least value of a field; the first of equal ones."""
         return self.reduce(ExtremeBy(position_to_min_by, greatest=False)).name("Min By")
 
-    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream[T_co]:
         """Keep each key's record with the greatest value of a field; the first of equal ones."""
         return self.reduce(ExtremeBy(position_to_max_by, greatest=True)).name("Max By")
 
-    def aggregate(self, func: AggregateFunction, *, emit: EmitMode | None = None) -> DataStream:
+    def aggregate(
+        self, func: Aggregates[T_co, Any, R], *, emit: EmitMode | None = None
+    ) -> DataStream[tuple[K, R]]:
         """Fold the records of each key into an accumulator; results are tuples (key, result).
 
         ``emit`` has the same meaning as in ``reduce``.
         """
         return self._one_input("Aggregate", partial(AggregateOperator, func, self._key, emit))
 
+    @overload  # type: ignore[override]  # the timers of a function may emit other records
     def process(
-        self,
-        func: KeyedProcessFunction | ProcessFunction | AnyCallable,
-        output_type: TypeInformation | None = None,
-    ) -> DataStream:
+        self, func: ProcessFunctionOf[T_co, Any], output_type: TypeInformation[R]
+    ) -> DataStream[R]: ...
+
+    @overload
+    def process(
+        self, func: ProcessesWithTimers[T_co, S, U], output_type: None = None
+    ) -> DataStream[S | U]: ...
+
+    @overload
+    def process(
+        self, func: ProcessFunctionOf[T_co, R], output_type: None = None
+    ) -> DataStream[R]: ...
+
+    def process(
+        self, func: Any, output_type: TypeInformation[Any] | None = None
+    ) -> DataStream[Any]:
         """Process records as in ``flat_map``, with a ``ProcessContext`` with the record's key."""
         factory = partial(KeyedProcessOperator, func, self._key)
         return self._one_input("KeyedProcess", factory, output_type, side_outputs=True)
 
-    def window(self, window_assigner: WindowAssigner) -> WindowedStream[DataStream]:
+    def window(self, window_assigner: WindowAssigner[Any, R]) -> WindowedStream[T_co, K, R]:
         """Divide the records of each key into windows."""
         return WindowedStream(self._windows, window_assigner, self._key)
 
-    def count_window(self, size: int, slide: int = 0) -> WindowedStream[DataStream]:
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream[T_co, K, CountWindow]:
         """Divide the records of each key into windows of ``size`` records.
 
         With ``slide``, a window of the last ``size`` records fires after every ``slide`` records.
         Functions receive a CountWindow with the window's number within its key.
         """
+        windows = self.window(CountWindows())
         if slide:
             # The evictor leaves the last ``size`` records in the window of a key.
-            last = self.window(CountWindows()).evictor(CountEvictor(size))
-            return last.trigger(CountTrigger(slide))
-        return self.window(CountWindows()).trigger(PurgingTrigger(CountTrigger(size)))
+            return windows.evictor(CountEvictor(size)).trigger(CountTrigger(slide))
+        return windows.trigger(PurgingTrigger(CountTrigger(size)))
 
-    def process_batch(self, func: ProcessBatchFunction | AnyCallable) -> DataStream:
+    def process_batch(self, func: KeyedBatchFunctionOf[K, T_co, R]) -> DataStream[R]:
         """Process each key's records of a batch together, with a function of key and list.
 
         The function is called once for every key of the batch, in order of their first records. A
@@ -644,10 +704,12 @@ class KeyedStream(DataStream):
         return self._one_input("Process Batch", partial(ProcessBatchOperator, func, self._key))
 
 
-class BroadcastStream:
+class BroadcastStream(Subscripted[T_co]):
     """A stream with all records sent to every subtask, to be connected with another stream."""
 
-    def __init__(self, stream: DataStream, descriptors: tuple[MapStateDescriptor, ...]) -> None:
+    def __init__(
+        self, stream: DataStream[T_co], descriptors: tuple[MapStateDescriptor, ...]
+    ) -> None:
         for descriptor in descriptors:
             if not isinstance(descriptor, MapStateDescriptor):
                 raise ConfigurationError(
@@ -658,7 +720,7 @@ class BroadcastStream:
 
 
 def bound_key_selector(
-    key_selector: KeySelector | AnyCallable, key_type: TypeInformation | None = None
+    key_selector: KeySelectorOf[Any, Any], key_type: TypeInformation | None = None
 ) -> Callable[[Any], Any]:
     """Return a function from a record to its key, converted to the key's type.
 

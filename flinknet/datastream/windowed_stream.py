@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, overload
 
 from flinknet.compatibility.pyflink_differences import PyFlinkNames
+from flinknet.compatibility.subscripted import B, K, R, Subscripted, T, W
 from flinknet.errors import ConfigurationError
 from flinknet.functions.durations import Time
 from flinknet.functions.evictors import EvictingContents, Evictor
-from flinknet.functions.functions import AggregateFunction
 from flinknet.functions.triggers import Trigger
 from flinknet.functions.type_information import TypeInformation, converter
 from flinknet.functions.window_functions import (
@@ -26,12 +26,22 @@ from flinknet.operators.operators import OperatorFactory
 from flinknet.operators.side_outputs import OutputTag
 from flinknet.operators.window_operator import WindowMethod, WindowOperator
 
+if TYPE_CHECKING:
+    from flinknet.datastream.function_types import (
+        Aggregates,
+        AllWindowFunctionOf,
+        AppliesAllWindow,
+        AppliesWindow,
+        ReduceFunctionOf,
+        WindowFunctionOf,
+    )
+    from flinknet.datastream.streams import DataStream
+    from flinknet.functions.results import ResultsOrTagged
+
 __all__ = ["WindowedStream"]
 
-S_co = TypeVar("S_co", covariant=True)
 
-
-class AddWindows(Protocol[S_co]):
+class AddWindows(Protocol):
     """Adds the operator to the program, and returns its output stream."""
 
     def __call__(
@@ -42,10 +52,10 @@ class AddWindows(Protocol[S_co]):
         output_type: TypeInformation | None,
         keeps_type: bool,
         needs_timestamps: bool,
-    ) -> S_co: ...
+    ) -> DataStream[Any]: ...
 
 
-class WindowedStream(PyFlinkNames, Generic[S_co]):
+class WindowedStream(PyFlinkNames, Subscripted[T, K, W]):
     """A stream divided into windows, per key or, after ``window_all``, over all records.
 
     Functions of a stream without keys receive no key. Results have the timestamp of the window's
@@ -54,8 +64,8 @@ class WindowedStream(PyFlinkNames, Generic[S_co]):
 
     def __init__(
         self,
-        add: AddWindows[S_co],
-        assigner: WindowAssigner,
+        add: AddWindows,
+        assigner: WindowAssigner[Any, W],
         key: Callable[[Any], Any] | None,
     ) -> None:
         if not isinstance(assigner, WindowAssigner):
@@ -101,19 +111,60 @@ class WindowedStream(PyFlinkNames, Generic[S_co]):
         self._lateness_ms = lateness_ms
         return self
 
-    def side_output_late_data(self, output_tag: OutputTag) -> Self:
+    def side_output_late_data(self, output_tag: OutputTag[T]) -> Self:
         """Send records that are too late to ``get_side_output(output_tag)`` of the result."""
         if not isinstance(output_tag, OutputTag):
             raise ConfigurationError(f"late data needs an OutputTag, not {output_tag!r}")
         self._late_tag = output_tag
         return self
 
+    @overload
     def reduce(
         self,
-        reduce_function: Any,
+        reduce_function: ReduceFunctionOf[T],
+        window_function: Any,
+        output_type: TypeInformation[R],
+    ) -> DataStream[R]: ...
+
+    @overload
+    def reduce(
+        self,
+        reduce_function: ReduceFunctionOf[T],
+        window_function: Any = None,
+        *,
+        output_type: TypeInformation[R],
+    ) -> DataStream[R]: ...
+
+    @overload
+    def reduce(
+        self,
+        reduce_function: ReduceFunctionOf[T],
+        window_function: None = None,
+        output_type: None = None,
+    ) -> DataStream[T]: ...
+
+    @overload
+    def reduce(
+        self: WindowedStream[T, None, W],
+        reduce_function: ReduceFunctionOf[T],
+        window_function: AllWindowFunctionOf[T, R, W],
+        output_type: None = None,
+    ) -> DataStream[R]: ...
+
+    @overload
+    def reduce(
+        self,
+        reduce_function: ReduceFunctionOf[T],
+        window_function: WindowFunctionOf[T, R, K, W],
+        output_type: None = None,
+    ) -> DataStream[R]: ...
+
+    def reduce(
+        self,
+        reduce_function: ReduceFunctionOf[T],
         window_function: Any = None,
         output_type: TypeInformation | None = None,
-    ) -> S_co:
+    ) -> DataStream[Any]:
         """Reduce the records of a window pairwise to one record.
 
         The window function receives the result.
@@ -121,13 +172,50 @@ class WindowedStream(PyFlinkNames, Generic[S_co]):
         contents = ReducedContents(reduce_function)
         return self._windows("Reduce", contents, window_function, output_type)
 
+    @overload
     def aggregate(
         self,
-        aggregate_function: AggregateFunction,
+        aggregate_function: Aggregates[T, Any, Any],
+        window_function: Any = None,
+        accumulator_type: TypeInformation | None = None,
+        *,
+        output_type: TypeInformation[R],
+    ) -> DataStream[R]: ...
+
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: Aggregates[T, Any, R],
+        window_function: None = None,
+        accumulator_type: TypeInformation | None = None,
+        output_type: None = None,
+    ) -> DataStream[R]: ...
+
+    @overload
+    def aggregate(
+        self: WindowedStream[T, None, W],
+        aggregate_function: Aggregates[T, Any, B],
+        window_function: AllWindowFunctionOf[B, R, W],
+        accumulator_type: TypeInformation | None = None,
+        output_type: None = None,
+    ) -> DataStream[R]: ...
+
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: Aggregates[T, Any, B],
+        window_function: WindowFunctionOf[B, R, K, W],
+        accumulator_type: TypeInformation | None = None,
+        output_type: None = None,
+    ) -> DataStream[R]: ...
+
+    def aggregate(
+        self,
+        aggregate_function: Any,
         window_function: Any = None,
         accumulator_type: TypeInformation | None = None,
         output_type: TypeInformation | None = None,
-    ) -> S_co:
+    ) -> DataStream[Any]:
         """Fold the records of a window into an accumulator.
 
         The window function receives the result; without one the result is emitted. Accumulators are
@@ -140,13 +228,72 @@ class WindowedStream(PyFlinkNames, Generic[S_co]):
         )
         return self._windows("Aggregate", contents, window_function, output_type)
 
+    @overload
+    def process(
+        self: WindowedStream[T, None, W],
+        process_window_function: AllWindowFunctionOf[T, Any, W],
+        output_type: TypeInformation[R],
+    ) -> DataStream[R]: ...
+
+    @overload
+    def process(
+        self,
+        process_window_function: WindowFunctionOf[T, Any, K, W],
+        output_type: TypeInformation[R],
+    ) -> DataStream[R]: ...
+
+    @overload
+    def process(
+        self: WindowedStream[T, None, W],
+        process_window_function: AllWindowFunctionOf[T, R, W],
+        output_type: None = None,
+    ) -> DataStream[R]: ...
+
+    @overload
+    def process(
+        self,
+        process_window_function: WindowFunctionOf[T, R, K, W],
+        output_type: None = None,
+    ) -> DataStream[R]: ...
+
     def process(
         self, process_window_function: Any, output_type: TypeInformation | None = None
-    ) -> S_co:
+    ) -> DataStream[Any]:
         """Call ``function(key, context, elements)`` or a ProcessWindowFunction for each window."""
         return self._windows("Process", ElementContents(), process_window_function, output_type)
 
-    def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> S_co:
+    @overload
+    def apply(
+        self: WindowedStream[T, None, W],
+        window_function: AppliesAllWindow[T, Any, W] | Callable[[W, list[T]], ResultsOrTagged[Any]],
+        output_type: TypeInformation[R],
+    ) -> DataStream[R]: ...
+
+    @overload
+    def apply(
+        self,
+        window_function: AppliesWindow[T, Any, K, W]
+        | Callable[[K, W, list[T]], ResultsOrTagged[Any]],
+        output_type: TypeInformation[R],
+    ) -> DataStream[R]: ...
+
+    @overload
+    def apply(
+        self: WindowedStream[T, None, W],
+        window_function: AppliesAllWindow[T, R, W] | Callable[[W, list[T]], ResultsOrTagged[R]],
+        output_type: None = None,
+    ) -> DataStream[R]: ...
+
+    @overload
+    def apply(
+        self,
+        window_function: AppliesWindow[T, R, K, W] | Callable[[K, W, list[T]], ResultsOrTagged[R]],
+        output_type: None = None,
+    ) -> DataStream[R]: ...
+
+    def apply(
+        self, window_function: Any, output_type: TypeInformation | None = None
+    ) -> DataStream[Any]:
         """Call ``function(key, window, elements)`` or a WindowFunction for each window."""
         return self._windows("Apply", ElementContents(), window_function, output_type, "apply")
 
@@ -157,7 +304,7 @@ class WindowedStream(PyFlinkNames, Generic[S_co]):
         function: Any,
         output_type: TypeInformation | None,
         method: WindowMethod = "process",
-    ) -> S_co:
+    ) -> DataStream[Any]:
         if isinstance(function, WindowFunction | AllWindowFunction):
             method = "apply"
         keeps_type = function is None and isinstance(contents, ReducedContents)

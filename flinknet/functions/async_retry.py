@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from flinknet.compatibility.subscripted import Subscripted
+from flinknet.compatibility.subscripted import Subscripted, T
 from flinknet.errors import ConfigurationError
 
 __all__ = [
@@ -23,7 +23,7 @@ ResultPredicate = Callable[[list[Any]], bool]
 ExceptionPredicate = Callable[[Exception], bool]
 
 
-class AsyncRetryPredicate(Subscripted, ABC):
+class AsyncRetryPredicate(Subscripted[T], ABC):
     """The conditions, on results and on errors, for a request to be repeated."""
 
     @abstractmethod
@@ -58,7 +58,7 @@ class RetryPredicate(AsyncRetryPredicate):
         return self._exception_predicate
 
 
-class AsyncRetryStrategy(Subscripted, ABC):
+class AsyncRetryStrategy(Subscripted[T], ABC):
     """The number of attempts for a request, and the delays between them.
 
     One strategy object serves all requests of a subtask, so it must keep no state about any of

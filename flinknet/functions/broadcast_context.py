@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
-from flinknet.compatibility.subscripted import Subscripted
+from flinknet.compatibility.subscripted import A, B, Subscripted, T
 from flinknet.environment.processing_time import ProcessingTimeService
 from flinknet.errors import ConfigurationError
 from flinknet.functions.context import OnTimerContext, ProcessContext
@@ -16,29 +16,29 @@ from flinknet.state.timer_service import TimeDomain, TimerService
 __all__ = ["BroadcastContext", "OnTimerBroadcastContext", "ReadOnlyBroadcastState"]
 
 
-class ReadOnlyBroadcastState(Subscripted):
+class ReadOnlyBroadcastState(Subscripted[A, B]):
     """Broadcast state as a function sees it while it processes a record of the other stream."""
 
-    def __init__(self, state: BroadcastState) -> None:
+    def __init__(self, state: BroadcastState[A, B]) -> None:
         self._state = state
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: A) -> B:
         """Return the value of a key; None if the key is missing."""
         return self._state.get(key)
 
-    def contains(self, key: Any) -> bool:
+    def contains(self, key: A) -> bool:
         """Return whether the key exists."""
         return key in self._state
 
-    def items(self) -> Iterable[tuple[Any, Any]]:
+    def items(self) -> Iterable[tuple[A, B]]:
         """Iterate over keys and values."""
         return self._state.items()
 
-    def keys(self) -> Iterable[Any]:
+    def keys(self) -> Iterable[A]:
         """Iterate over the keys."""
         return self._state.keys()
 
-    def values(self) -> Iterable[Any]:
+    def values(self) -> Iterable[B]:
         """Iterate over the values."""
         return self._state.values()
 
@@ -49,17 +49,18 @@ class ReadOnlyBroadcastState(Subscripted):
     def __contains__(self, key: Any) -> bool:
         return key in self._state
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: A) -> B:
         return self._state[key]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[A]:
         return iter(self._state)
 
 
-class BroadcastContext(Subscripted):
+class BroadcastContext(Subscripted[T]):
     """The context of the current record, with access to broadcast state; valid during the call.
 
-    If ``read_only`` is true, functions can read broadcast state but not change it.
+    If ``read_only`` is true, functions can read broadcast state but not change it. The type
+    parameter is the class of the broadcast state, accordingly.
     """
 
     def __init__(
@@ -103,9 +104,7 @@ class BroadcastContext(Subscripted):
             )
         return self._view.timer_service()
 
-    def get_broadcast_state(
-        self, state_descriptor: MapStateDescriptor
-    ) -> BroadcastState | ReadOnlyBroadcastState:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> T:
         """Return the state that the stream was broadcast with.
 
         Raises ConfigurationError for any other descriptor.
@@ -116,10 +115,10 @@ class BroadcastContext(Subscripted):
                 f'"{state_descriptor.name}" is not a broadcast state of this stream: pass its '
                 "descriptor to broadcast(...)"
             )
-        return ReadOnlyBroadcastState(state) if self._read_only else state
+        return cast("T", ReadOnlyBroadcastState(state) if self._read_only else state)
 
 
-class OnTimerBroadcastContext(BroadcastContext):
+class OnTimerBroadcastContext(BroadcastContext[ReadOnlyBroadcastState]):
     """The context of ``on_timer``: the key is the timer's, and broadcast state is read-only."""
 
     def __init__(

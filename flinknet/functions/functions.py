@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias
 
-from flinknet.compatibility.subscripted import Subscripted
+from flinknet.compatibility.subscripted import A, B, C, K, Subscripted, T
 from flinknet.functions import context
 from flinknet.functions.attributes import give_own_dictionary
+from flinknet.functions.results import MaybeAwaitable, Results, ResultsOrTagged
 from flinknet.records.conversion import ConvertedKey
 
 __all__ = [
@@ -51,7 +52,7 @@ __all__ = [
 ]
 
 
-class Function(Subscripted):
+class Function:
     """Base of the function classes: the life cycle of a function in a subtask.
 
     ``open`` is called before the first record, ``finish`` after the last one if all went well.
@@ -110,31 +111,31 @@ class WithdrawableOutput(ABC):
         """
 
 
-class MapFunction(Function, ABC):
+class MapFunction(Function, Subscripted[A, B], ABC):
     """A function that turns each record into one record."""
 
     @abstractmethod
-    def map(self, value: Any) -> Any:
+    def map(self, value: A) -> MaybeAwaitable[B]:
         """Return the record that replaces ``value``."""
 
 
-class FlatMapFunction(Function, ABC):
+class FlatMapFunction(Function, Subscripted[A, B], ABC):
     """A function that turns each record into any number of records."""
 
     @abstractmethod
-    def flat_map(self, value: Any) -> Iterable[Any] | None:
+    def flat_map(self, value: A) -> Results[B]:
         """Yield, or return an iterable of, the records that replace ``value``; None means none."""
 
 
-class FilterFunction(Function, ABC):
+class FilterFunction(Function, Subscripted[T], ABC):
     """A function that keeps or drops each record."""
 
     @abstractmethod
-    def filter(self, value: Any) -> bool:
+    def filter(self, value: T) -> MaybeAwaitable[bool]:
         """Return whether ``value`` stays in the stream."""
 
 
-class AsyncFunction(Function, ABC):
+class AsyncFunction(Function, Subscripted[A, B], ABC):
     """A function that makes a request for each record, many at a time, for ``AsyncDataStream``.
 
     Both methods are called for further records before the first request is done. Attributes of the
@@ -142,14 +143,14 @@ class AsyncFunction(Function, ABC):
     """
 
     @abstractmethod
-    def async_invoke(self, value: Any) -> Any:
+    def async_invoke(self, value: A) -> Results[B]:
         """Return an iterable of the records that replace ``value``; None means none.
 
         The method is either declared with ``async def``, or it blocks and is called in a thread
         (``in_thread=True``).
         """
 
-    def timeout(self, value: Any) -> Any:
+    def timeout(self, value: A) -> Results[B]:
         """Return an iterable of records for a value after its request timed out.
 
         By default it raises TimeoutError, which fails the job's attempt.
@@ -165,11 +166,11 @@ def fail_timed_out(value: Any) -> NoReturn:
     )
 
 
-class MapBatchFunction(Function, ABC):
+class MapBatchFunction(Function, Subscripted[A, B], ABC):
     """A function on batches of records, for work that is cheaper in bulk."""
 
     @abstractmethod
-    def map_batch(self, values: list[Any]) -> Iterable[Any] | None:
+    def map_batch(self, values: list[A]) -> Results[B]:
         """Yield, or return an iterable of, the records that replace ``values``; None means none.
 
         ``values`` has one or more records. It holds the records of one network buffer, or the
@@ -178,80 +179,80 @@ class MapBatchFunction(Function, ABC):
         """
 
 
-class KeySelector(ABC):
+class KeySelector(Subscripted[T, K], ABC):
     """A function that computes the key of a record.
 
     Producers and keyed subtasks both use it, so it has no life cycle.
     """
 
     @abstractmethod
-    def get_key(self, value: Any) -> Any:
+    def get_key(self, value: T) -> K:
         """Return the key, which must be the same on every call; see ``DataStream.key_by``."""
 
 
-class Partitioner(ABC):
+class Partitioner(Subscripted[K], ABC):
     """A function that chooses a subtask for a record by its key.
 
     Producers use it, so it has no life cycle.
     """
 
     @abstractmethod
-    def partition(self, key: Any, num_partitions: int) -> int:
+    def partition(self, key: K, num_partitions: int) -> int:
         """Return the index of the subtask, from 0 to ``num_partitions`` - 1."""
 
 
-class ReduceFunction(Function, ABC):
+class ReduceFunction(Function, Subscripted[T], ABC):
     """A function that combines two records of one key into one."""
 
     @abstractmethod
-    def reduce(self, value1: Any, value2: Any) -> Any:
+    def reduce(self, value1: T, value2: T) -> MaybeAwaitable[T]:
         """Return the combination of the result so far and the next record."""
 
 
-class AggregateFunction(Function, ABC):
+class AggregateFunction(Function, Subscripted[A, B, C], ABC):
     """A function that folds the records of a key into an accumulator."""
 
     @abstractmethod
-    def create_accumulator(self) -> Any:
+    def create_accumulator(self) -> B:
         """Return the accumulator of a key without records."""
 
     @abstractmethod
-    def add(self, value: Any, accumulator: Any) -> Any:
+    def add(self, value: A, accumulator: B) -> B:
         """Return the accumulator with ``value`` added; it may be changed in place."""
 
     @abstractmethod
-    def get_result(self, accumulator: Any) -> Any:
+    def get_result(self, accumulator: B) -> C:
         """Return the result of the accumulator, to which more records may be added later."""
 
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+    def merge(self, acc_a: B, acc_b: B) -> B:
         """Return the combination of two accumulators; only session windows need it."""
         raise TypeError(f"{type(self).__name__} has no merge")
 
 
-class ProcessFunction(Function, ABC):
+class ProcessFunction(Function, Subscripted[A, B], ABC):
     """A function that turns each record into any number of records, with a context."""
 
     Context: TypeAlias = context.ProcessContext
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: context.ProcessContext) -> Iterable[Any] | None:
+    def process_element(self, value: A, ctx: context.ProcessContext) -> ResultsOrTagged[B]:
         """Yield, or return an iterable of, records; None means none."""
 
 
-class KeyedProcessFunction(Function, ABC):
+class KeyedProcessFunction(Function, Subscripted[K, A, B], ABC):
     """A process function on a keyed stream: ``open`` can request keyed state."""
 
     Context: TypeAlias = context.ProcessContext
     OnTimerContext: TypeAlias = context.OnTimerContext
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: context.ProcessContext) -> Iterable[Any] | None:
+    def process_element(self, value: A, ctx: context.ProcessContext) -> ResultsOrTagged[B]:
         """Yield, or return an iterable of, records; None means none.
 
         Keyed state belongs to ``ctx.get_current_key()``.
         """
 
-    def on_timer(self, timestamp: int, ctx: context.OnTimerContext) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: context.OnTimerContext) -> ResultsOrTagged[B]:
         """Yield, or return an iterable of, records when a timer fires.
 
         Timers are registered with ``ctx.timer_service()``. Keyed state belongs to the timer's key,
@@ -259,11 +260,11 @@ class KeyedProcessFunction(Function, ABC):
         """
 
 
-class ProcessBatchFunction(Function, ABC):
+class ProcessBatchFunction(Function, Subscripted[K, A, B], ABC):
     """A function on the batches of a keyed stream: ``open`` can request keyed state."""
 
     @abstractmethod
-    def process_batch(self, key: Any, values: list[Any]) -> Iterable[Any] | None:
+    def process_batch(self, key: K, values: list[A]) -> Results[B]:
         """Yield, or return an iterable of, records; None means none.
 
         ``values`` are the records of the key in one batch, in order, at least one. The function
@@ -271,11 +272,11 @@ class ProcessBatchFunction(Function, ABC):
         """
 
 
-class SinkFunction(Function, ABC):
+class SinkFunction(Function, Subscripted[T], ABC):
     """A function that consumes the records that leave the job at a sink, one at a time."""
 
     @abstractmethod
-    def invoke(self, value: Any) -> Any:
+    def invoke(self, value: T) -> Any:
         """Consume one record."""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Self, TypeAlias
 
-from flinknet.compatibility.subscripted import Subscripted
+from flinknet.compatibility.subscripted import Subscripted, T, W
 from flinknet.errors import ConfigurationError
 from flinknet.functions import trigger_context
 from flinknet.functions.durations import Duration, Time
@@ -58,7 +58,7 @@ class TriggerResult(Enum):
         return self.value[1]
 
 
-class Trigger(Subscripted, ABC):
+class Trigger(Subscripted[T, W], ABC):
     """Base of the triggers, which decide when a window fires."""
 
     TriggerContext: TypeAlias = trigger_context.TriggerContext

@@ -22,6 +22,7 @@ from struct import Struct
 from typing import Any
 
 from flinknet.compatibility.pyflink_differences import PyFlinkNames
+from flinknet.compatibility.subscripted import Subscripted, T_co
 from flinknet.errors import ConfigurationError
 from flinknet.functions.durations import Instant
 from flinknet.functions.row import Row
@@ -46,7 +47,7 @@ __all__ = [
 Convert = Callable[[Any], Any]
 
 
-class TypeInformation(PyFlinkNames):
+class TypeInformation(PyFlinkNames, Subscripted[T_co]):
     """The declared type of the records of a stream."""
 
     name = "any"
@@ -185,7 +186,7 @@ _CLASSES: dict[str, type] = {
 """The exact class of the values of a basic type."""
 
 
-class BasicTypeInfo(TypeInformation):
+class BasicTypeInfo(TypeInformation[T_co]):
     """The type of a single value: a number, a string or a time."""
 
     is_unchanging = True
@@ -203,7 +204,7 @@ class BasicTypeInfo(TypeInformation):
             raise ValueError(f"{error}, but the type is {self.name}") from None
 
 
-class _Composite(TypeInformation):
+class _Composite(TypeInformation[T_co]):
     """A type with several fields, each of which may be None."""
 
     def __init__(self, field_types: Sequence[TypeInformation]) -> None:
@@ -225,7 +226,7 @@ class _Composite(TypeInformation):
         return ", ".join(map(repr, self._types))
 
 
-class RowTypeInfo(_Composite):
+class RowTypeInfo(_Composite[Row]):
     """Rows: values with names, by default ``f0``, ``f1`` and so on."""
 
     def __init__(
@@ -275,7 +276,7 @@ class RowTypeInfo(_Composite):
         return f"RowTypeInfo({', '.join(f'{name}: {kind!r}' for name, kind in fields)})"
 
 
-class TupleTypeInfo(_Composite):
+class TupleTypeInfo(_Composite[tuple[Any, ...]]):
     """Tuples."""
 
     def __init__(self, field_types: Sequence[TypeInformation]) -> None:
@@ -350,7 +351,7 @@ class ObjectArrayTypeInfo(ListTypeInfo):
     """Lists of any objects."""
 
 
-class MapTypeInfo(TypeInformation):
+class MapTypeInfo(TypeInformation[dict[Any, Any]]):
     """Dicts; values may be None."""
 
     def __init__(self, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:

@@ -7,10 +7,12 @@ subtask. It reads no clock: callers pass the current time in milliseconds.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from flinknet.compatibility.pyflink_differences import PyFlinkNames
+from flinknet.compatibility.subscripted import Subscripted, T, T_contra
 from flinknet.errors import ConfigurationError
 from flinknet.functions.calls import bound_function, is_awaiting
 from flinknet.functions.durations import Duration
@@ -19,11 +21,11 @@ from flinknet.wire.events import MIN_WATERMARK
 __all__ = ["TimestampAssigner", "WatermarkGenerator", "WatermarkStrategy"]
 
 
-class TimestampAssigner(ABC):
+class TimestampAssigner(Subscripted[T_contra], ABC):
     """A function that assigns event times to records."""
 
     @abstractmethod
-    def extract_timestamp(self, value: Any, record_timestamp: int | None) -> int:
+    def extract_timestamp(self, value: T_contra, record_timestamp: int | None) -> int:
         """Return the record's event time in milliseconds since 1970.
 
         ``record_timestamp`` is the record's previous timestamp; None on a stream without
@@ -32,7 +34,7 @@ class TimestampAssigner(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class WatermarkStrategy(PyFlinkNames):
+class WatermarkStrategy(PyFlinkNames, Subscripted[T_contra]):
     """PyFlink's WatermarkStrategy; start with one of the class methods."""
 
     out_of_orderness_ms: int | None
@@ -61,7 +63,9 @@ class WatermarkStrategy(PyFlinkNames):
         """Return a strategy without watermarks: event time stands still until the input ends."""
         return cls(None)
 
-    def with_timestamp_assigner(self, timestamp_assigner: Any) -> WatermarkStrategy:
+    def with_timestamp_assigner(
+        self, timestamp_assigner: TimestampAssigner[T] | Callable[[T, int | None], int]
+    ) -> WatermarkStrategy[T]:
         """Return a copy of the strategy that takes timestamps from an assigner.
 
         The assigner is a TimestampAssigner, or a function of the record and its previous timestamp.
@@ -70,9 +74,9 @@ class WatermarkStrategy(PyFlinkNames):
             raise ConfigurationError(
                 "a timestamp assigner runs for every record: it cannot be a coroutine"
             )
-        return replace(self, timestamp_assigner=timestamp_assigner)
+        return WatermarkStrategy(self.out_of_orderness_ms, timestamp_assigner, self.idleness_ms)
 
-    def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
+    def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy[T_contra]:
         """Return a copy of the strategy that marks subtasks without records as idle.
 
         A subtask becomes idle after ``idle_timeout`` without records. Other subtasks do not wait

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from flinknet.compatibility.subscripted import Subscripted
+from flinknet.compatibility.subscripted import A, B, K, Subscripted, W
 from flinknet.errors import ConfigurationError
 from flinknet.functions.calls import bound_function, is_awaiting
 from flinknet.functions.functions import AggregateFunction, Function
+from flinknet.functions.results import ResultsOrTagged
 from flinknet.functions.windows import Window
 from flinknet.state.window_state import GlobalStateStore, WindowStateStore
 
@@ -26,12 +27,12 @@ __all__ = [
 ]
 
 
-class WindowContext(Subscripted):
+class WindowContext(Subscripted[W]):
     """The context of a window function; valid during the call."""
 
     def __init__(
         self,
-        window: Window,
+        window: W,
         watermark: int,
         processing_time: int,
         window_state: WindowStateStore,
@@ -43,7 +44,7 @@ class WindowContext(Subscripted):
         self._window_state = window_state
         self._global_state = global_state
 
-    def window(self) -> Window:
+    def window(self) -> W:
         """Return the window that fires."""
         return self._window
 
@@ -64,51 +65,49 @@ class WindowContext(Subscripted):
         return self._global_state
 
 
-class ProcessWindowFunction(Function, ABC):
+class ProcessWindowFunction(Function, Subscripted[A, B, K, W], ABC):
     """A function that turns the records of a key in a window into any number of records."""
 
     Context: TypeAlias = WindowContext
 
     @abstractmethod
-    def process(
-        self, key: Any, context: WindowContext, elements: list[Any]
-    ) -> Iterable[Any] | None:
+    def process(self, key: K, context: WindowContext[W], elements: list[A]) -> ResultsOrTagged[B]:
         """Yield, or return an iterable of, records; None means none.
 
         Called whenever the window fires, with all its records. If the window reduces or aggregates,
         ``elements`` holds the one result.
         """
 
-    def clear(self, context: WindowContext) -> Any:
+    def clear(self, context: WindowContext[W]) -> Any:
         """Read the window's state for the last time before it is removed."""
 
 
-class WindowFunction(Function, ABC):
+class WindowFunction(Function, Subscripted[A, B, K, W], ABC):
     """A ProcessWindowFunction that receives only the window, without a context."""
 
     @abstractmethod
-    def apply(self, key: Any, window: Window, inputs: list[Any]) -> Iterable[Any] | None:
+    def apply(self, key: K, window: W, inputs: list[A]) -> ResultsOrTagged[B]:
         """Yield, or return an iterable of, records; None means none."""
 
 
-class ProcessAllWindowFunction(Function, ABC):
+class ProcessAllWindowFunction(Function, Subscripted[A, B, W], ABC):
     """A function on the records of a window, on a stream without keys."""
 
     Context: TypeAlias = WindowContext
 
     @abstractmethod
-    def process(self, context: WindowContext, elements: list[Any]) -> Iterable[Any] | None:
+    def process(self, context: WindowContext[W], elements: list[A]) -> ResultsOrTagged[B]:
         """Yield, or return an iterable of, records; None means none."""
 
-    def clear(self, context: WindowContext) -> Any:
+    def clear(self, context: WindowContext[W]) -> Any:
         """Read the window's state for the last time before it is removed."""
 
 
-class AllWindowFunction(Function, ABC):
+class AllWindowFunction(Function, Subscripted[A, B, W], ABC):
     """A ProcessAllWindowFunction that receives only the window, without a context."""
 
     @abstractmethod
-    def apply(self, window: Window, inputs: list[Any]) -> Iterable[Any] | None:
+    def apply(self, window: W, inputs: list[A]) -> ResultsOrTagged[B]:
         """Yield, or return an iterable of, records; None means none."""
 
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from flinknet.compatibility.subscripted import Subscripted
+from flinknet.compatibility.subscripted import Subscripted, T, W
 from flinknet.errors import ConfigurationError
 from flinknet.functions.durations import Duration, Time
 from flinknet.functions.triggers import (
@@ -98,7 +98,7 @@ def _positive_ms(name: str, span: Time | Duration | int) -> int:
     return milliseconds
 
 
-class WindowAssigner(Subscripted, ABC):
+class WindowAssigner(Subscripted[T, W], ABC):
     """Base of the window assigners, which assign windows to records."""
 
     is_event_time = True
@@ -109,7 +109,7 @@ class WindowAssigner(Subscripted, ABC):
     """Whether windows of one key that touch are merged."""
 
     @abstractmethod
-    def assign_windows(self, element: Any, timestamp_ms: int) -> list[Window]:
+    def assign_windows(self, element: T, timestamp_ms: int) -> list[Window]:
         """Return the windows of a record with this timestamp.
 
         For windows by processing time, ``timestamp_ms`` is the current processing time.
@@ -120,7 +120,7 @@ class WindowAssigner(Subscripted, ABC):
         return EventTimeTrigger() if self.is_event_time else ProcessingTimeTrigger()
 
 
-class _TumblingWindows(WindowAssigner):
+class _TumblingWindows(WindowAssigner[Any, TimeWindow]):
     def __init__(self, size: Time, offset: Time | None = None) -> None:
         self._size_ms = _positive_ms("the size of windows", size)
         self._offset_ms = 0 if offset is None else span_ms("the offset of windows", offset)
@@ -151,7 +151,7 @@ class TumblingProcessingTimeWindows(_TumblingWindows):
         return cls(size, offset)
 
 
-class _SlidingWindows(WindowAssigner):
+class _SlidingWindows(WindowAssigner[Any, TimeWindow]):
     def __init__(self, size: Time, slide: Time, offset: Time | None = None) -> None:
         self._size_ms = _positive_ms("the size of windows", size)
         self._slide_ms = _positive_ms("the slide of windows", slide)
@@ -197,7 +197,7 @@ class SessionWindowTimeGapExtractor(ABC):
         """Return the gap in milliseconds, greater than 0."""
 
 
-class _SessionWindows(WindowAssigner):
+class _SessionWindows(WindowAssigner[Any, TimeWindow]):
     merges = True
 
     def __init__(self, gap: Time | Callable[[Any], int] | SessionWindowTimeGapExtractor) -> None:
@@ -247,15 +247,8 @@ class ProcessingTimeSessionWindows(_SessionWindows):
         return cls(extractor)
 
 
-class GlobalWindows(WindowAssigner):
-    """One window for all records; it fires only if the program sets a trigger."""
-
+class _OneWindow(WindowAssigner[Any, W]):
     is_event_time = False
-
-    @classmethod
-    def create(cls) -> GlobalWindows:
-        """Return the window assigner."""
-        return cls()
 
     def assign_windows(self, element: Any, timestamp_ms: int) -> list[Window]:
         return [GlobalWindow()]
@@ -264,7 +257,16 @@ class GlobalWindows(WindowAssigner):
         return NeverTrigger()
 
 
-class CountWindows(GlobalWindows):
+class GlobalWindows(_OneWindow[GlobalWindow]):
+    """One window for all records; it fires only if the program sets a trigger."""
+
+    @classmethod
+    def create(cls) -> GlobalWindows:
+        """Return the window assigner."""
+        return cls()
+
+
+class CountWindows(_OneWindow[CountWindow]):
     """One window for all records; functions see each firing as a window of its own."""
 
     counts = True

@@ -284,7 +284,7 @@ class AggregateOperator(FoldOperator):
 
     def __init__(
         self,
-        function: AggregateFunction,
+        function: object,
         key_of: Callable[[Any], Any],
         emit_mode: EmitMode | None = None,
     ) -> None:

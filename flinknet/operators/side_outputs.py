@@ -15,6 +15,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, final
 
+from flinknet.compatibility.subscripted import Subscripted, T
 from flinknet.errors import ConfigurationError
 from flinknet.functions.type_information import RowTypeInfo, TypeInformation, converter
 from flinknet.operators.operators import Emit, Operator
@@ -29,7 +30,7 @@ __all__ = ["OutputTag", "split_outputs"]
 @final
 @never_changes
 @dataclass(frozen=True, slots=True)
-class OutputTag:
+class OutputTag(Subscripted[T]):
     """Name of a side output, and optionally the type of its records (PyFlink's OutputTag).
 
     A list as ``type_info`` declares rows with fields of these types.

@@ -14,6 +14,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from flinknet.compatibility.subscripted import Subscripted, T_contra
 from flinknet.environment.task_thread import on_loop
 from flinknet.errors import ConfigurationError, StateError
 from flinknet.functions.calls import value_of
@@ -38,7 +39,7 @@ _PENDING = ListStateDescriptor("pending")
 """Entries (subtask, checkpoint, committable) for output that is prepared and not committed."""
 
 
-class Sink(Function, ABC):
+class Sink(Function, Subscripted[T_contra], ABC):
     """Base of sinks, which take batches of records. Each method may be a coroutine function.
 
     Life cycle in a subtask: ``open``, any number of ``write``, ``finish`` if the whole input was
@@ -50,14 +51,14 @@ class Sink(Function, ABC):
     """Whether a few records cost about as much as many, as for a request."""
 
     @abstractmethod
-    def write(self, records: list[Any]) -> Any:
+    def write(self, records: list[T_contra]) -> Any:
         """Take records. The list is shared, so it must not be changed."""
 
     def finish(self) -> Any:
         """Make all written records visible: the input is complete."""
 
 
-class ConfirmedSink(Sink):
+class ConfirmedSink(Sink[T_contra]):
     """A sink with a receiver that confirms records.
 
     A subtask acknowledges a checkpoint only after the confirmation, so no record of the checkpoint
@@ -101,7 +102,7 @@ class Committer(ABC):
         """Remove the output of all subtasks, prepared or not."""
 
 
-class TwoPhaseSink(Sink):
+class TwoPhaseSink(Sink[T_contra]):
     """A sink that commits its output at the end of the job (Flink's two-phase committing sink).
 
     The output becomes visible all at once, when every subtask of the job has finished, or not at
@@ -132,7 +133,7 @@ class TwoPhaseSink(Sink):
         return None
 
 
-class CheckpointedSink(TwoPhaseSink):
+class CheckpointedSink(TwoPhaseSink[T_contra]):
     """A two-phase sink that commits with each checkpoint of its job (Flink's SupportsCommitter).
 
     In a job without checkpoints it commits at the end, like any ``TwoPhaseSink``.

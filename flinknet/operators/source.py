@@ -20,9 +20,10 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from flinknet.buffer.availability import Availability
+from flinknet.compatibility.subscripted import Subscripted, T_co
 from flinknet.environment.cluster_clock import CLUSTER_CLOCK
 from flinknet.environment.processing_time import ScheduledTimer
 from flinknet.environment.task_thread import STEP_S, ChainThread, is_in_task_thread
@@ -83,18 +84,18 @@ def shares_of(
     return [row[index % len(row)].part(index // len(row), len(readers))]
 
 
-class Batch(Protocol):
+class Batch(Protocol[T_co]):
     """Records that can be iterated once."""
 
     def __len__(self) -> int: ...
 
-    def __iter__(self) -> Iterator[Any]: ...
+    def __iter__(self) -> Iterator[T_co]: ...
 
 
-Batches = Iterator[Batch] | AsyncIterator[Batch]
+Batches: TypeAlias = Iterator[Batch[T_co]] | AsyncIterator[Batch[T_co]]
 
 
-class Source(ABC):
+class Source(Subscripted[T_co], ABC):
     """Base of sources: the origin of the records of a stream."""
 
     parallelism: int | None = None
@@ -116,7 +117,7 @@ class Source(ABC):
     neither by the source nor by code that it calls. Records are then not copied."""
 
     @abstractmethod
-    def batches(self, context: RuntimeContext) -> Batches:
+    def batches(self, context: RuntimeContext) -> Batches[T_co]:
         """Return an iterator, or an async iterator, of the batches of subtask ``context.index``.
 
         After a change of the parallelism it may be called several times, once for each share of a
@@ -128,7 +129,7 @@ class Source(ABC):
         inside ``context.idle()`` count as idle, all other waits as busy.
         """
 
-    def batches_after(self, context: RuntimeContext, position: int) -> Batches:
+    def batches_after(self, context: RuntimeContext, position: int) -> Batches[T_co]:
         """Return the batches after the first ``position`` records of a replayable source.
 
         The default reads and drops these records. A source that can seek should override it.

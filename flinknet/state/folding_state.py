@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flinknet.compatibility.subscripted import Subscripted
+from flinknet.compatibility.subscripted import A, B, Subscripted, T
 from flinknet.errors import ConfigurationError
 from flinknet.state.value_state import ValueState
 
@@ -15,7 +15,7 @@ __all__ = ["AggregatingState", "ReducingState"]
 _AGGREGATE_METHODS = ("create_accumulator", "add", "get_result")
 
 
-class ReducingState(Subscripted):
+class ReducingState(Subscripted[T]):
     """One value per key, combined with each added value."""
 
     __slots__ = ("_kept", "_reduce")
@@ -44,7 +44,7 @@ class ReducingState(Subscripted):
         self._kept.clear()
 
 
-class AggregatingState(Subscripted):
+class AggregatingState(Subscripted[A, B]):
     """One accumulator per key, to which values are added."""
 
     __slots__ = ("_function", "_kept")

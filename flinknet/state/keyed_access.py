@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from flinknet.compatibility.subscripted import Subscripted
 from flinknet.records.key_normalization import comparable_key
 from flinknet.state.state_table import Entries, StateTable
 
@@ -17,7 +16,7 @@ class KeyContext(Protocol):
     current_key: Any
 
 
-class KeyedAccess(Subscripted):
+class KeyedAccess:
     """Access to the entry of the current key; the base of every keyed state.
 
     Keys are compared as Python compares them. A key that is not found, or that cannot be looked up,

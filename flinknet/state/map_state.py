@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any
 
+from flinknet.compatibility.subscripted import A, B, Subscripted
 from flinknet.state.keyed_access import KeyedAccess
 from flinknet.state.map_keys import place_of
 
 __all__ = ["MapState"]
 
 
-class MapState(KeyedAccess):
+class MapState(KeyedAccess, Subscripted[A, B]):
     """A map per key; every call refers to the key of the record in progress.
 
     Keys of the map are compared as keys of a stream are, so all NaN are one key. The map must not
@@ -20,12 +21,12 @@ class MapState(KeyedAccess):
 
     __slots__ = ()
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: A) -> B:
         """Return the value of a key of the map; None if there is none."""
         kept = self._map()
-        return kept.get(place_of(key, kept, kept.keys))
+        return kept.get(place_of(key, kept, kept.keys))  # type: ignore[return-value]
 
-    def put(self, key: Any, value: Any) -> None:
+    def put(self, key: A, value: B) -> None:
         """Set the value of a key of the map."""
         kept = self._kept()
         if kept is None:
@@ -33,13 +34,13 @@ class MapState(KeyedAccess):
         else:
             kept[place_of(key, kept, kept.keys)] = value
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+    def put_all(self, dict_value: Mapping[A, B]) -> None:
         """Set the values of several keys; none if reading them fails."""
         # A list, because ``dict_value`` may be a view of this map, which changes.
         for key, value in list(dict_value.items()):
             self.put(key, value)
 
-    def remove(self, key: Any) -> None:
+    def remove(self, key: A) -> None:
         """Remove a key of the map, if it exists."""
         kept = self._kept()
         if kept is not None:
@@ -47,45 +48,45 @@ class MapState(KeyedAccess):
             if not kept:
                 self.clear()
 
-    def contains(self, key: Any) -> bool:
+    def contains(self, key: A) -> bool:
         """Return whether the map has a key."""
         kept = self._map()
         return place_of(key, kept, kept.keys) in kept
 
-    def items(self) -> Iterable[tuple[Any, Any]]:
+    def items(self) -> Iterable[tuple[A, B]]:
         """Return the keys and values of the map, in insertion order."""
-        items: ItemsView[Any, Any] = self._map().items()
+        items: ItemsView[A, B] = self._map().items()
         return items
 
-    def keys(self) -> Iterable[Any]:
+    def keys(self) -> Iterable[A]:
         """Return the map's keys."""
-        keys: KeysView[Any] = self._map().keys()
+        keys: KeysView[A] = self._map().keys()
         return keys
 
-    def values(self) -> Iterable[Any]:
+    def values(self) -> Iterable[B]:
         """Return the map's values."""
-        values: ValuesView[Any] = self._map().values()
+        values: ValuesView[B] = self._map().values()
         return values
 
     def is_empty(self) -> bool:
         """Return whether the map has no key."""
         return not self._map()
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: A) -> B:
         return self.get(key)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: A, value: B) -> None:
         self.put(key, value)
 
-    def __delitem__(self, key: Any) -> None:
+    def __delitem__(self, key: A) -> None:
         self.remove(key)
 
     def __contains__(self, key: Any) -> bool:
         return self.contains(key)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[A]:
         return iter(self.keys())
 
-    def _map(self) -> dict[Any, Any]:
+    def _map(self) -> dict[A, B]:
         """Return the readable values by key of the map; the result must not be changed."""
         return self._kept() or {}

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
-from flinknet.compatibility.subscripted import Subscripted
+from flinknet.compatibility.subscripted import A, B, Subscripted
 from flinknet.errors import ConfigurationError, StateError
 from flinknet.state.descriptors import (
     ListStateDescriptor,
@@ -79,7 +79,7 @@ class OperatorListState:
         return iter(self.get())
 
 
-class BroadcastState(Subscripted):
+class BroadcastState(Subscripted[A, B]):
     """A map that every subtask has, and must change in the same way.
 
     Its keys are compared as keys of a stream are, so all NaN are one key.
@@ -91,37 +91,37 @@ class BroadcastState(Subscripted):
         self.table = StateTable()
         self.table.attach(self)
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: A) -> B:
         """Return the value of a key; None if there is none."""
-        return self._entries.get(self._place(key))
+        return self._entries.get(self._place(key))  # type: ignore[return-value]
 
-    def put(self, key: Any, value: Any) -> None:
+    def put(self, key: A, value: B) -> None:
         """Set the value of a key."""
         self._entries[self._place(key)] = value
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+    def put_all(self, dict_value: Mapping[A, B]) -> None:
         """Set the values of several keys; none if reading them fails."""
         # A list, because ``dict_value`` may be a view of this map, which changes.
         for key, value in list(dict_value.items()):
             self.put(key, value)
 
-    def remove(self, key: Any) -> None:
+    def remove(self, key: A) -> None:
         """Remove a key, if it exists."""
         self._entries.pop(self._place(key), None)
 
-    def contains(self, key: Any) -> bool:
+    def contains(self, key: A) -> bool:
         """Return whether a key exists."""
         return self._place(key) in self._entries
 
-    def items(self) -> Iterable[tuple[Any, Any]]:
+    def items(self) -> Iterable[tuple[A, B]]:
         """Iterate over keys and values; the state must not be changed meanwhile."""
         return self.table.entries()
 
-    def keys(self) -> Iterable[Any]:
+    def keys(self) -> Iterable[A]:
         """Iterate over the keys."""
         return (key for key, _ in self.items())
 
-    def values(self) -> Iterable[Any]:
+    def values(self) -> Iterable[B]:
         """Iterate over the values."""
         return (value for _, value in self.items())
 
@@ -141,16 +141,16 @@ class BroadcastState(Subscripted):
     def __contains__(self, key: Any) -> bool:
         return self.contains(key)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: A) -> B:
         return self.get(key)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: A, value: B) -> None:
         self.put(key, value)
 
-    def __delitem__(self, key: Any) -> None:
+    def __delitem__(self, key: A) -> None:
         self.remove(key)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[A]:
         return iter(self.keys())
 
 

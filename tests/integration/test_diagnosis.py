@@ -240,9 +240,9 @@ async def test_an_operator_that_makes_a_thousand_records_of_each_one(cluster: St
             pass
 
     stream = numbers().map(lambda record: "x" * 2_000).slot_sharing_group("sources").rebalance()
-    stream = stream.flat_map(lambda record: range(1_000)).name("multiply")
-    stream = stream.slot_sharing_group("multiply")
-    stream.rebalance().sink_to(work).name("out").slot_sharing_group("out")
+    many = stream.flat_map(lambda record: range(1_000)).name("multiply")
+    many = many.slot_sharing_group("multiply")
+    many.rebalance().sink_to(work).name("out").slot_sharing_group("out")
     finding = await named(cluster, graph(stream), "AMPLIFICATION", "multiply (1/1)")
     assert finding["throughput"]["records_out_per_s"] > finding["throughput"]["records_in_per_s"]
 

@@ -124,9 +124,9 @@ def two_culprits(slow: Function) -> Situation:
 def amplification(slow: Function) -> Situation:
     """Return a job with input records so large that a buffer has few of them."""
     stream = numbers().map(lambda record: "x" * 2_000).slot_sharing_group("sources").rebalance()
-    stream = stream.flat_map(lambda record: range(1_000)).name("multiply")
-    stream = stream.slot_sharing_group("multiply")
-    stream.rebalance().sink_to(slow).name("out").slot_sharing_group("out")
+    many = stream.flat_map(lambda record: range(1_000)).name("multiply")
+    many = many.slot_sharing_group("multiply")
+    many.rebalance().sink_to(slow).name("out").slot_sharing_group("out")
     losing = {"Source: numbers -> Map (1/1)", "multiply (1/1)"}
     return Situation(stream, "AMPLIFICATION", {"multiply (1/1)"}, losing)
 

@@ -55,6 +55,16 @@ def relative(module: Path) -> str:
 UNTESTED = tomllib.loads((ROOT / "tests" / "coverage.toml").read_text())["untested"]
 """Modules without a test file of their own, with the reason."""
 
+TYPES_IN_A_CIRCLE = [
+    one.split(" -> ")
+    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
+    if contract["type"] == "acyclic_siblings"
+    for one in contract["ignore_imports"]
+]
+"""Imports for annotations alone, whose circle is one of the types themselves."""
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -182,6 +192,8 @@ def test_no_imports_go_in_a_circle() -> None:
     This test names them, and also finds circles through the exports of a package.
     """
     graph = grimp.build_graph("flinknet", cache_dir=None)
+    for importer, imported in TYPES_IN_A_CIRCLE:
+        graph.remove_import(importer=importer, imported=imported)
     circles = {
         " -> ".join([*chain, module])
         for module in graph.modules

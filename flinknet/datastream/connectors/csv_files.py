@@ -27,7 +27,7 @@ __all__ = ["CsvSource"]
 NUMBERS = (int, float, Decimal)
 
 
-class CsvSource(LineSource):
+class CsvSource(LineSource[Any]):
     """The rows of CSV files, as tuples or as dicts.
 
     Without ``columns``, the first line of each file names its columns. Files may order them

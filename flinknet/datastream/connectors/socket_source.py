@@ -21,7 +21,7 @@ SOCKET_RECORD_BYTES_MAX = 1 << 20
 """Number of bytes without a delimiter after which the data is not treated as text."""
 
 
-class SocketSource(Source):
+class SocketSource(Source[str]):
     """The texts that a server at ``hostname:port`` sends, each ended by ``delimiter``.
 
     One subtask connects and reads until the server closes the connection. Remaining data without a

@@ -18,6 +18,7 @@ from math import isinf
 from pathlib import Path
 from typing import Any, ClassVar
 
+from flinknet.compatibility.subscripted import T_co
 from flinknet.datastream.connectors.compressed_files import open_decompressed
 from flinknet.datastream.connectors.input_files import (
     Reading,
@@ -38,7 +39,7 @@ SOURCE_BATCH_LINES = 1024
 """Number of lines read at a time: some milliseconds of work on the event loop."""
 
 
-class LineSource(Source):
+class LineSource(Source[T_co]):
     """Base of the sources of lines.
 
     ``path`` is a file, a directory, or a sequence of these; each may be a URL (``locations.py``). A
@@ -112,7 +113,7 @@ def take(file: Location, lines: Iterator[Any], behind: int) -> list[Any]:
     return batch
 
 
-class TextFileSource(LineSource):
+class TextFileSource(LineSource[str]):
     """The lines of text files, without line endings."""
 
     def batches_of(self, file: Location, lines: Iterator[str]) -> Reading:
@@ -122,7 +123,7 @@ class TextFileSource(LineSource):
             yield [line.rstrip("\r\n") for line in batch]
 
 
-class JsonLinesSource(LineSource):
+class JsonLinesSource(LineSource[Any]):
     """The values of files with one JSON value per line; empty lines are ignored.
 
     An object with two members of one name, and a number that no float can hold, are rejected.

@@ -41,6 +41,7 @@ from flinknet.datastream import (
     TumblingEventTimeWindows,
     Types,
     WatermarkStrategy,
+    WindowedStream,
     has_exception_predicate,
 )
 from tests.fuzz.jobs.conduct import Conduct
@@ -500,6 +501,7 @@ class _Builder:
     def _count_window(self, step: Step) -> DataStream:
         options, stream = step.options, self._keyed(step)
         size = options["size"]
+        windows: WindowedStream
         match options["kind"]:
             case "count":
                 windows = stream.count_window(size)
@@ -570,7 +572,7 @@ class _Builder:
 
     # -- on two streams ---------------------------------------------------------------------------
 
-    def _connected(self, step: Step) -> ConnectedStreams[DataStream]:
+    def _connected(self, step: Step) -> ConnectedStreams:
         return self._read(step).connect(self._read(step, 1))
 
     def _co_map(self, step: Step) -> DataStream:

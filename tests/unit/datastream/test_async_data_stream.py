@@ -179,7 +179,7 @@ def test_invalid_arguments_are_refused(arguments: tuple[Any, ...], message: str)
 def test_retries_need_a_strategy_and_an_end() -> None:
     numbers = StreamExecutionEnvironment().from_collection([1])
     with pytest.raises(ConfigurationError, match="the retry strategy is None"):
-        AsyncDataStream.ordered_wait_with_retry(numbers, Doubled(), MINUTE, None)  # type: ignore[arg-type]
+        AsyncDataStream.ordered_wait_with_retry(numbers, Doubled(), MINUTE, None)  # type: ignore[call-overload]
     retries = AsyncRetryStrategy.fixed_delay(1, 1, None, None)
     with pytest.raises(ConfigurationError, match="retried requests need a timeout"):
         AsyncDataStream.unordered_wait_with_retry(numbers, Doubled(), Time.seconds(0), retries)

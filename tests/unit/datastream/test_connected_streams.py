@@ -201,7 +201,7 @@ def test_wrong_connections_are_refused(environment: StreamExecutionEnvironment) 
     with pytest.raises(ConfigurationError, match="of one execution environment"):
         first.connect(numbers(StreamExecutionEnvironment(), 3))
     with pytest.raises(ConfigurationError, match="need a CoMapFunction here, not function"):
-        first.connect(second).map(lambda value: value)  # type: ignore[arg-type]
+        first.connect(second).map(lambda value: value)  # type: ignore[call-overload]
     with pytest.raises(ConfigurationError, match="not both streams have a key"):
         first.connect(second.key_by(lambda value: value)).process(Counted())
     with pytest.raises(ConfigurationError, match="the stream has no key"):

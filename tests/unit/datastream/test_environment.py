@@ -63,7 +63,7 @@ def test_wrong_setting(build: Callable[[Any], object], message: str) -> None:
 
 
 class Same(CoMapFunction):
-    def map1(self, value: int) -> int:
+    def map1(self, value: object) -> object:
         return value
 
     map2 = map1

@@ -198,4 +198,4 @@ def test_batch_is_for_what_ends(environment: StreamExecutionEnvironment) -> None
 
 def test_a_name_is_no_watermark_strategy(environment: StreamExecutionEnvironment) -> None:
     with pytest.raises(ConfigurationError, match="name=..."):
-        environment.from_source(GeneratorSource(int), "numbers")  # type: ignore[arg-type]
+        environment.from_source(GeneratorSource(int), "numbers")  # type: ignore[call-overload]

@@ -282,7 +282,7 @@ def test_wrong_windows_are_refused(environment: StreamExecutionEnvironment) -> N
     with pytest.raises(ConfigurationError, match="late data needs an OutputTag, not 'late'"):
         windows.side_output_late_data("late")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="process needs a callable"):
-        windows.trigger(CountTrigger(3)).process(5)
+        windows.trigger(CountTrigger(3)).process(5)  # type: ignore[call-overload]
 
 
 async def test_count_windows_slide(environment: StreamExecutionEnvironment) -> None:

@@ -370,7 +370,7 @@ def timed(targets: int) -> JobGraph:
     source = environment.from_source(GeneratorSource(str, 1)).uid("source")
     strategy = WatermarkStrategy.for_monotonous_timestamps()
     stamped = source.assign_timestamps_and_watermarks(
-        strategy.with_timestamp_assigner(lambda value, timestamp: value[1])
+        strategy.with_timestamp_assigner(lambda value, timestamp: int(value[1]))
     )
     keyed = stamped.key_by(lambda value: value[0])
     keyed.map(lambda value: value).set_parallelism(targets).uid("target").print()

@@ -84,9 +84,7 @@ class WithChannel(ProcessFunction):
 
 
 class WithChannelLater(ProcessFunction):
-    async def process_element(  # type: ignore[override]
-        self, value: Any, ctx: ProcessContext
-    ) -> AsyncIterator[Any]:
+    async def process_element(self, value: Any, ctx: ProcessContext) -> AsyncIterator[Any]:
         await asyncio.sleep(0)
         yield ctx.channel, ctx.get_current_key(), value
 

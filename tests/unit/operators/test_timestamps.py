@@ -113,7 +113,7 @@ async def test_timestamps_that_are_there_can_be_kept_or_replaced() -> None:
         assert await harness.process((3, "a"), (4, "b")) == [(3, "a"), (4, "b")]
         with pytest.raises(JobFailedError, match="has no timestamp"):
             await harness.process((None, "c"))
-    later = keep.with_timestamp_assigner(lambda value, stamp: stamp + 10)
+    later = keep.with_timestamp_assigner(lambda value, stamp: (stamp or 0) + 10)
     async with assigning(later, stamped=True) as harness:
         assert await harness.process((3, "a")) == [(13, "a")]
 
@@ -141,7 +141,7 @@ def test_only_a_strategy_is_one() -> None:
         AssignTimestampsOperator(5)  # type: ignore[arg-type]
 
 
-def refusing(value: Any, stamp: Any) -> int | None:
+def refusing(value: Any, stamp: Any) -> Any:
     """Assign 1, except to a record that cannot be read and to one without a timestamp."""
     if value == "unreadable":
         raise ValueError("no")

@@ -85,9 +85,7 @@ class Repeat(CoFlatMapFunction):
     def flat_map1(self, value: int) -> Iterator[int]:
         yield from range(value)
 
-    async def flat_map2(  # type: ignore[override]
-        self, value: int
-    ) -> AsyncIterator[int]:
+    async def flat_map2(self, value: int) -> AsyncIterator[int]:
         if value < 0:
             raise ZeroDivisionError
         yield value

@@ -628,7 +628,7 @@ async def test_record_without_key_names_the_operator() -> None:
 
 async def test_failing_key_selector_names_the_partitioning() -> None:
     environment = program()
-    mapped = numbers(environment, 10, 1).map(lambda n: str(n) if n == 3 else {"id": n})
+    mapped: DataStream = numbers(environment, 10, 1).map(lambda n: str(n) if n == 3 else {"id": n})
     collect(mapped.key_by(itemgetter("id")).reduce(max))
 
     error = failure(await run_job(environment), "Source: numbers -> Map (1/1)")
