@@ -154,7 +154,7 @@ java:
 	  "(Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME." >&2; \
 	exit 1
 
-# -- Node 18 or newer and its msgpack library, for the foreign peers of the tests ------------------
+# -- Node 18 or newer, its msgpack library for the foreign peers of the tests, and pyright ----------
 
 NODE_PEER := tests/peers/node
 NODE_MODULES := $(NODE_PEER)/node_modules/.installed

@@ -27,13 +27,11 @@ from flinknet.state.descriptors import MapStateDescriptor
 
 if TYPE_CHECKING:
     from flinknet.datastream.function_types import (
-        BroadcastProcesses,
+        BroadcastFunctionOf,
         CoFlatMaps,
         CoMaps,
         CoMapsAwaiting,
-        CoProcesses,
-        CoProcessesWithTimers,
-        KeyedBroadcastProcesses,
+        CoProcessFunctionOf,
         KeySelectorOf,
     )
     from flinknet.datastream.streams import DataStream
@@ -42,8 +40,7 @@ __all__ = ["BroadcastConnectedStream", "ConnectedStreams"]
 
 R = TypeVar("R", default=Never)
 S = TypeVar("S", default=Never)
-U = TypeVar("U", default=Never)
-"""Results of a function for the first stream, for the second one, and of its timers."""
+"""Results of a function for the first stream, and for the second one."""
 KeyOf = Callable[[Any], Any]
 
 
@@ -117,20 +114,13 @@ class ConnectedStreams(Subscripted[A, B]):
 
     @overload
     def process(
-        self, func: CoProcesses[A, B, Any, Any], output_type: TypeInformation[R]
+        self, func: CoProcessFunctionOf[A, B, Any], output_type: TypeInformation[R]
     ) -> DataStream[R]: ...
 
     @overload
     def process(
-        self,
-        func: CoProcessesWithTimers[A, B, R, S, U],
-        output_type: None = None,
-    ) -> DataStream[R | S | U]: ...
-
-    @overload
-    def process(
-        self, func: CoProcesses[A, B, R, S], output_type: None = None
-    ) -> DataStream[R | S]: ...
+        self, func: CoProcessFunctionOf[A, B, R], output_type: None = None
+    ) -> DataStream[R]: ...
 
     def process(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
         """Process records as in ``flat_map``; the methods also take a ``ProcessContext``."""
@@ -154,20 +144,13 @@ class BroadcastConnectedStream(Subscripted[A, B]):
 
     @overload
     def process(
-        self, func: BroadcastProcesses[A, B, Any, Any], output_type: TypeInformation[R]
+        self, func: BroadcastFunctionOf[A, B, Any], output_type: TypeInformation[R]
     ) -> DataStream[R]: ...
 
     @overload
     def process(
-        self,
-        func: KeyedBroadcastProcesses[A, B, R, S, U],
-        output_type: None = None,
-    ) -> DataStream[R | S | U]: ...
-
-    @overload
-    def process(
-        self, func: BroadcastProcesses[A, B, R, S], output_type: None = None
-    ) -> DataStream[R | S]: ...
+        self, func: BroadcastFunctionOf[A, B, R], output_type: None = None
+    ) -> DataStream[R]: ...
 
     def process(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
         """Process records with a BroadcastProcessFunction.

@@ -29,31 +29,32 @@ __all__ = [
     "AsyncFunctionOf",
     "AwaitingMapFunctionOf",
     "BatchFunctionOf",
-    "BroadcastProcesses",
+    "BroadcastFunctionOf",
     "CoFlatMaps",
     "CoMaps",
     "CoMapsAwaiting",
-    "CoProcesses",
-    "CoProcessesWithTimers",
+    "CoProcessFunctionOf",
     "FilterFunctionOf",
     "FlatMapFunctionOf",
     "KeySelectorOf",
     "KeyedBatchFunctionOf",
-    "KeyedBroadcastProcesses",
     "MapFunctionOf",
+    "OnlyTimersEmit",
     "PartitionerOf",
     "ProcessFunctionOf",
     "ProcessesWithTimers",
     "ReduceFunctionOf",
     "SinkFunctionOf",
+    "TimersEmitNothing",
     "WindowFunctionOf",
 ]
+
+_Nothing: TypeAlias = Awaitable[None] | None
 
 A_contra = TypeVar("A_contra", contravariant=True, default=Any)
 B_contra = TypeVar("B_contra", contravariant=True, default=Any)
 C_co = TypeVar("C_co", covariant=True, default=Never)
 D_co = TypeVar("D_co", covariant=True, default=Never)
-E_co = TypeVar("E_co", covariant=True, default=Never)
 """Results; a function that returns None has none."""
 K_contra = TypeVar("K_contra", contravariant=True, default=Any)
 K_co = TypeVar("K_co", covariant=True, default=Any)
@@ -110,6 +111,22 @@ class _Processes(Protocol[A_contra, C_co]):
     def process_element(self, value: A_contra, ctx: ProcessContext, /) -> ResultsOrTagged[C_co]: ...
 
 
+class OnlyTimersEmit(Protocol[A_contra, C_co]):
+    """A KeyedProcessFunction that emits records from its timers alone."""
+
+    def process_element(self, value: A_contra, ctx: ProcessContext, /) -> _Nothing: ...
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext, /) -> ResultsOrTagged[C_co]: ...
+
+
+class TimersEmitNothing(Protocol[A_contra, C_co]):
+    """A KeyedProcessFunction whose timers emit no records."""
+
+    def process_element(self, value: A_contra, ctx: ProcessContext, /) -> ResultsOrTagged[C_co]: ...
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext, /) -> _Nothing: ...
+
+
 class ProcessesWithTimers(Protocol[A_contra, C_co, D_co]):
     """A KeyedProcessFunction; its timers may emit records of another type."""
 
@@ -150,47 +167,38 @@ class CoFlatMaps(Protocol[A_contra, B_contra, C_co, D_co]):
     def flat_map2(self, value: B_contra, /) -> Results[D_co]: ...
 
 
-class CoProcesses(Protocol[A_contra, B_contra, C_co, D_co]):
-    """A CoProcessFunction."""
-
+class _CoProcesses(Protocol[A_contra, B_contra, C_co]):
     def process_element1(
         self, value: A_contra, ctx: ProcessContext, /
     ) -> ResultsOrTagged[C_co]: ...
 
     def process_element2(
         self, value: B_contra, ctx: ProcessContext, /
-    ) -> ResultsOrTagged[D_co]: ...
+    ) -> ResultsOrTagged[C_co]: ...
 
 
-class CoProcessesWithTimers(
-    CoProcesses[A_contra, B_contra, C_co, D_co], Protocol[A_contra, B_contra, C_co, D_co, E_co]
+class _CoProcessesWithTimers(
+    _CoProcesses[A_contra, B_contra, C_co], Protocol[A_contra, B_contra, C_co]
 ):
-    """A KeyedCoProcessFunction."""
-
-    def on_timer(self, timestamp: int, ctx: OnTimerContext, /) -> ResultsOrTagged[E_co]: ...
+    def on_timer(self, timestamp: int, ctx: OnTimerContext, /) -> ResultsOrTagged[C_co]: ...
 
 
-class BroadcastProcesses(Protocol[A_contra, B_contra, C_co, D_co]):
-    """A BroadcastProcessFunction."""
-
+class _BroadcastProcesses(Protocol[A_contra, B_contra, C_co]):
     def process_element(
         self, value: A_contra, ctx: BroadcastContext[ReadOnlyBroadcastState], /
     ) -> ResultsOrTagged[C_co]: ...
 
     def process_broadcast_element(
         self, value: B_contra, ctx: BroadcastContext[BroadcastState], /
-    ) -> ResultsOrTagged[D_co]: ...
+    ) -> ResultsOrTagged[C_co]: ...
 
 
-class KeyedBroadcastProcesses(
-    BroadcastProcesses[A_contra, B_contra, C_co, D_co],
-    Protocol[A_contra, B_contra, C_co, D_co, E_co],
+class _BroadcastProcessesWithTimers(
+    _BroadcastProcesses[A_contra, B_contra, C_co], Protocol[A_contra, B_contra, C_co]
 ):
-    """A KeyedBroadcastProcessFunction."""
-
     def on_timer(
         self, timestamp: int, ctx: OnTimerBroadcastContext, /
-    ) -> ResultsOrTagged[E_co]: ...
+    ) -> ResultsOrTagged[C_co]: ...
 
 
 class _ProcessesWindow(Protocol[A, C_co, K_contra, W]):
@@ -227,6 +235,10 @@ KeySelectorOf: TypeAlias = _SelectsKey[A, K] | Callable[[A], K]
 PartitionerOf: TypeAlias = _Partitions[K] | Callable[[K, int], int]
 ReduceFunctionOf: TypeAlias = _Reduces[A] | Callable[[A, A], MaybeAwaitable[A]]
 ProcessFunctionOf: TypeAlias = _Processes[A, C] | Callable[[A, ProcessContext], ResultsOrTagged[C]]
+CoProcessFunctionOf: TypeAlias = _CoProcessesWithTimers[A, B, C] | _CoProcesses[A, B, C]
+BroadcastFunctionOf: TypeAlias = (
+    _BroadcastProcessesWithTimers[A, B, C] | _BroadcastProcesses[A, B, C]
+)
 AsyncFunctionOf: TypeAlias = _InvokesAsync[A, C] | Callable[[A], Results[C]]
 SinkFunctionOf: TypeAlias = _Consumes[A] | Callable[[A], Any]
 WindowFunctionOf: TypeAlias = (

@@ -84,11 +84,13 @@ if TYPE_CHECKING:
         KeyedBatchFunctionOf,
         KeySelectorOf,
         MapFunctionOf,
+        OnlyTimersEmit,
         PartitionerOf,
         ProcessesWithTimers,
         ProcessFunctionOf,
         ReduceFunctionOf,
         SinkFunctionOf,
+        TimersEmitNothing,
     )
 
 __all__ = ["BroadcastStream", "DataStream", "DataStreamSink", "KeyedStream", "Program"]
@@ -660,6 +662,13 @@ class KeyedStream(DataStream[T_co], Subscripted[T_co, K]):
     @overload  # type: ignore[override]  # the timers of a function may emit other records
     def process(
         self, func: ProcessFunctionOf[T_co, Any], output_type: TypeInformation[R]
+    ) -> DataStream[R]: ...
+
+    @overload
+    def process(
+        self,
+        func: OnlyTimersEmit[T_co, R] | TimersEmitNothing[T_co, R],
+        output_type: None = None,
     ) -> DataStream[R]: ...
 
     @overload

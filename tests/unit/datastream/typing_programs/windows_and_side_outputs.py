@@ -59,7 +59,7 @@ class AtEnd(ProcessWindowFunction[float, tuple[int, str], str, TimeWindow]):
     def process(
         self,
         key: str,
-        context: ProcessWindowFunction.Context[TimeWindow],
+        context: ProcessWindowFunction.Context[TimeWindow],  # pyright: ignore[reportInvalidTypeArguments]
         elements: Iterable[float],
     ) -> Iterator[tuple[int, str]]:
         yield context.window().end, key
@@ -175,14 +175,13 @@ class Pass(BroadcastProcessFunction):
     def process_element(self, value: tuple[str, int], ctx: BroadcastContext) -> list[str]:
         return [value[0]]
 
-    def process_broadcast_element(self, value: int, ctx: BroadcastContext) -> list[int]:
+    def process_broadcast_element(self, value: int, ctx: BroadcastContext) -> None:
         ctx.get_broadcast_state(RULES).put(value, value)
-        return [value]
 
 
 keyed = sales.key_by(lambda sale: sale[0])
 assert_type(keyed.connect(numbers.broadcast(RULES)).process(Check()), DataStream[str])
-assert_type(sales.connect(numbers.broadcast(RULES)).process(Pass()), DataStream[str | int])
+assert_type(sales.connect(numbers.broadcast(RULES)).process(Pass()), DataStream[str])
 numbers.connect(numbers.broadcast(RULES)).process(Pass())  # error: arg-type
 
 
@@ -194,4 +193,13 @@ class Timed(KeyedProcessFunction):
         return [ctx.time_domain().name]
 
 
-assert_type(numbers.key_by(lambda n: n).process(Timed()), DataStream[str])
+class Quiet(KeyedProcessFunction):
+    def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> list[bytes]:
+        return [b""]
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> None: ...
+
+
+by_itself = numbers.key_by(lambda n: n)
+assert_type(by_itself.process(Timed()), DataStream[str])
+assert_type(by_itself.process(Quiet()), DataStream[bytes])
