@@ -9,6 +9,7 @@ import socket
 import stat
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,20 @@ LOOP_FACTORIES: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
 }
 DEFAULT_LOOP = "uvloop"
 
+UNIT = Path(__file__).with_name("unit")
+
+SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options for the JVMs of tests, for the reason given in ``flinknet/demo/spark_session.py``."""
+
 GIVE_UP_S = 5.0
 """Seconds before pytest-timeout's limit at which a hanging asynchronous test is cancelled."""
 
 TURNS_TO_CLOSE = 5
 """Loop turns that transports need to close, because they close in callbacks."""
 
+
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED_JVM)
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", SHORT_LIVED_JVM)
 
 settings.register_profile("untimed", deadline=None)  # tests assert no times: machines are shared
 settings.load_profile("untimed")
@@ -63,12 +72,44 @@ def pytest_report_header() -> str:
     return f"flinknet: {IMPLEMENTATION}, {INTERPRETER}{because}"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Fail if a test's name contains an address, which differs between the workers of ``-n 2``."""
+    """Arrange the tests, which are in random order, for several processes.
+
+    Unit tests of one file run in one process: to hand out thousands of tests one by one costs more
+    than some of them. They come last, because they are short; so no long test is the last one.
+
+    Fail if a test's name contains an address, which differs between the processes.
+    """
     changing = [item.nodeid for item in items if ADDRESS.search(item.nodeid)]
     if changing:
         named = "\n".join(changing)
         raise pytest.UsageError(f"name these with ids=tests.naming.spelled, not repr:\n{named}")
+    places = {item: _place(item) for item in items}
+    for item, place in places.items():
+        if place is Place.UNIT:
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(UNIT).as_posix()))
+    items.sort(key=places.__getitem__)
+
+
+class Place(IntEnum):
+    """Kinds of tests, in the order in which the processes begin them."""
+
+    GROUP = 0
+    """Tests in one process, because they share an expensive resource."""
+    LONG = 1
+    """Tests with a timeout of their own."""
+    OTHER = 2
+    UNIT = 3
+
+
+def _place(item: pytest.Item) -> Place:
+    if item.get_closest_marker("xdist_group") is not None:
+        return Place.GROUP
+    timeout = item.get_closest_marker("timeout")
+    if timeout is not None and timeout.args:
+        return Place.LONG
+    return Place.UNIT if UNIT in item.path.parents else Place.OTHER
 
 
 def pytest_asyncio_loop_factories(

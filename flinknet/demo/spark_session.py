@@ -28,9 +28,10 @@ _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
-    # The JVM is short-lived: the second compiler would use more processor time than it saves, and a
-    # collector with its own threads does not help on two cores.
+    # The JVMs are short-lived: the second compiler would use more processor time than it saves, and
+    # a collector with its own threads does not help on two cores.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

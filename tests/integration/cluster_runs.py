@@ -57,10 +57,11 @@ cli.main(sys.argv[1:])
 """
 
 ENDLESS_JOB = """
-from flinknet.datastream import GeneratorSource, StreamExecutionEnvironment
+from flinknet.datastream import GeneratorSource, RateLimitedSource, StreamExecutionEnvironment
 
 environment = StreamExecutionEnvironment().set_parallelism(2)
-numbers = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))
+source = GeneratorSource(lambda number: (number % 7, number))
+numbers = environment.from_source(RateLimitedSource(source, 2_000.0))
 sums = numbers.key_by(lambda record: record[0]).reduce(lambda a, b: (a[0], b[1]))
 sums.sink_to(lambda record: None)
 environment.execute("endless")

@@ -22,8 +22,10 @@ from flinknet.datastream import (
     CollectSink,
     GeneratorSource,
     MapFunction,
+    RateLimitedSource,
     RestartStrategies,
     RuntimeContext,
+    Source,
     StreamExecutionEnvironment,
 )
 from flinknet.errors import (
@@ -40,11 +42,17 @@ CONFIG = FlinknetConfig(
     cluster=ClusterConfig(progress_interval_ms=10.5),
 )
 
+ENDLESS_RATE = 2_000.0
+"""Records per second of an endless source, which leave the processors to other tests."""
+
 
 def sums(count: int | None, name: str = "sums", parallelism: int = 2) -> JobGraph:
     """Return a job that sums the numbers below ``count`` by last digit; None is an endless job."""
     environment = StreamExecutionEnvironment().set_parallelism(parallelism)
-    numbers = environment.from_source(GeneratorSource(lambda number: (number % 10, number), count))
+    source: Source = GeneratorSource(lambda number: (number % 10, number), count)
+    if count is None:
+        source = RateLimitedSource(source, ENDLESS_RATE)
+    numbers = environment.from_source(source)
     totals = numbers.key_by(lambda record: record[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
     totals.sink_to(CollectSink() if count else lambda record: None)
     return environment.job_graph(name)
@@ -225,7 +233,8 @@ async def test_a_call_that_is_cancelled_returns_when_its_job_has_ended() -> None
             started.set_result(progress.job_id)
 
     environment = StreamExecutionEnvironment().set_parallelism(2)
-    numbers = environment.from_source(GeneratorSource(lambda number: number))
+    endless = RateLimitedSource(GeneratorSource(lambda number: number), ENDLESS_RATE)
+    numbers = environment.from_source(endless)
     numbers.rebalance().sink_to(lambda record: None)
     async with LocalCluster(CONFIG, on_output=Output()) as cluster:
         job = asyncio.create_task(cluster.execute(environment.job_graph("endless"), watch))
@@ -240,7 +249,8 @@ async def test_a_call_that_is_cancelled_returns_when_its_job_has_ended() -> None
 async def test_a_call_that_is_cancelled_while_it_submits_leaves_no_job() -> None:
     """A call that is cancelled at any moment of its submission leaves no job."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
-    numbers = environment.from_source(GeneratorSource(lambda number: number))
+    endless = RateLimitedSource(GeneratorSource(lambda number: number), ENDLESS_RATE)
+    numbers = environment.from_source(endless)
     numbers.rebalance().sink_to(lambda record: None)
     graph = environment.job_graph("endless")
     async with LocalCluster(CONFIG, on_output=Output()) as cluster:

@@ -45,7 +45,9 @@ from tests.integration.cluster_runs import LOOK_S
 from tests.unit.checkpoint.checkpoints import change
 
 KEYS = 101
-RECORDS = 400_000
+RECORDS = 100_000
+RATE = 50_000.0
+"""Records per second of each job: two seconds, in which checkpoints and kills fall."""
 KILLS = 3
 
 
@@ -59,7 +61,7 @@ def sums(go: Path, mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE) -> 
     environment.get_checkpoint_config().set_tolerable_checkpoint_failure_number(1000)
     environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(100, 0.0))
     numbers = GeneratorSource(lambda number: (number % KEYS, 1, number), RECORDS)
-    stream = environment.from_source(Held(RateLimitedSource(numbers, 200_000.0), go))
+    stream = environment.from_source(Held(RateLimitedSource(numbers, RATE), go))
     totals = stream.key_by(lambda record: hash(str(record[0]))).reduce(
         lambda one, other: (one[0], one[1] + other[1], one[2] + other[2]), emit="end_of_input"
     )
@@ -242,7 +244,7 @@ def written(path: Path, go: Path, as_lines_in_a_store: bool = False) -> JobGraph
     environment.get_checkpoint_config().set_tolerable_checkpoint_failure_number(1000)
     environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(100, 0.0))
     numbers = GeneratorSource(lambda number: (number, number * 2), RECORDS)
-    stream = environment.from_source(Held(RateLimitedSource(numbers, 200_000.0), go)).rebalance()
+    stream = environment.from_source(Held(RateLimitedSource(numbers, RATE), go)).rebalance()
     sink: Sink = ParquetSink(path, {"number": "int64", "double": "int64"})
     if as_lines_in_a_store:
         sink = CsvSink(f"local://{path}", ["number", "double"])

@@ -27,7 +27,7 @@ from flinknet.datastream import (
 )
 from flinknet.graph.graph import JobGraph
 from tests.integration.cluster_runs import LOOK_S
-from tests.integration.test_recovery import EXPECTED, KEYS, RECORDS, Held
+from tests.integration.test_recovery import EXPECTED, KEYS, RATE, RECORDS, Held
 
 SIDES = ("left", "right")
 
@@ -57,7 +57,7 @@ def two_pipelines(directory: Path, parallelism: int, *, apart: bool) -> JobGraph
     environment.set_restart_strategy(RestartStrategies.fixed_delay_restart(100, 0.0))
     for side in SIDES:
         numbers = GeneratorSource(lambda number: (number % KEYS, 1, number), RECORDS)
-        source = Held(RateLimitedSource(numbers, 200_000.0), directory / "go")
+        source = Held(RateLimitedSource(numbers, RATE), directory / "go")
         stream = environment.from_source(source).name(f"{side} source")
         if apart:
             stream = stream.slot_sharing_group(side)

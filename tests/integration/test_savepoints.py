@@ -26,7 +26,7 @@ from flinknet.graph.graph import JobGraph
 from tests.unit.checkpoint.checkpoints import change
 
 KEYS = 101
-RECORDS = 400_000
+RECORDS = 100_000
 EXPECTED = [
     (key, len(range(key, RECORDS, KEYS)), sum(range(key, RECORDS, KEYS))) for key in range(KEYS)
 ]
@@ -38,7 +38,7 @@ def sums(parallelism: int = 2, *, checkpointed: bool = True, uid: str = "sums") 
     if checkpointed:
         environment.enable_checkpointing(200)
     numbers = GeneratorSource(lambda number: (number % KEYS, 1, number), RECORDS)
-    stream = environment.from_source(RateLimitedSource(numbers, 200_000.0)).uid("numbers")
+    stream = environment.from_source(RateLimitedSource(numbers, 50_000.0)).uid("numbers")
     totals = stream.key_by(lambda record: record[0]).reduce(
         lambda one, other: (one[0], one[1] + other[1], one[2] + other[2]), emit="end_of_input"
     )

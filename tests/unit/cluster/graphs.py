@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flinknet.datastream import CollectSink, GeneratorSource, StreamExecutionEnvironment
+from flinknet.datastream import (
+    CollectSink,
+    GeneratorSource,
+    RateLimitedSource,
+    StreamExecutionEnvironment,
+)
 from flinknet.graph.graph import JobGraph
 
 __all__ = ["endless_graph", "keyed_graph", "two_pipelines"]
@@ -33,7 +38,7 @@ def endless_graph(sink: Any = lambda record: None) -> JobGraph:
     """Return a graph of two sources that never end, a keyed map and a sink, in two subtasks
     each."""
     environment = StreamExecutionEnvironment().set_parallelism(2)
-    numbers = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))
+    numbers = environment.from_source(_numbers())
     numbers.key_by(lambda record: record[0]).map(lambda record: None).sink_to(sink).name("out")
     return environment.job_graph("endless")
 
@@ -43,8 +48,16 @@ def two_pipelines(parallelism: int = 2) -> JobGraph:
     same slots."""
     environment = StreamExecutionEnvironment().set_parallelism(parallelism)
     for side in ("left", "right"):
-        numbers = environment.from_source(GeneratorSource(lambda number: (number % 7, number)))
+        numbers = environment.from_source(_numbers())
         numbers.key_by(lambda record: record[0]).map(lambda record: None).sink_to(
             lambda record: None
         ).name(side)
     return environment.job_graph("two pipelines")
+
+
+RATE = 2_000.0
+"""Records per second of a source that never ends, so that the test has the processor too."""
+
+
+def _numbers() -> RateLimitedSource:
+    return RateLimitedSource(GeneratorSource(lambda number: (number % 7, number)), RATE)
