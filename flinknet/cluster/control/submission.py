@@ -172,9 +172,7 @@ class Submission:
         except Exception as error:
             raise ConfigurationError(f"the request's body is not a job: {error}") from error
         if not shape.vertices or not (graph or has_ended):
-            raise ConfigurationError(
-                "the request's body is not a job: no vertex or no graph"
-            )
+            raise ConfigurationError("the request's body is not a job: no vertex or no graph")
         if not 0 <= waits_ms <= _WAIT_MS_MAX:
             raise ConfigurationError(
                 f"the request's body is not a job: it would wait for slots for {waits_ms:g} ms"
