@@ -22,7 +22,7 @@ from struct import Struct
 from typing import Any
 
 from flinknet.compatibility.pyflink_differences import PyFlinkNames
-from flinknet.compatibility.subscripted import Subscripted, T_co
+from flinknet.compatibility.subscripted import A, B, Subscripted, T, T_co
 from flinknet.errors import ConfigurationError
 from flinknet.functions.durations import Instant
 from flinknet.functions.row import Row
@@ -293,13 +293,13 @@ class TupleTypeInfo(_Composite[tuple[Any, ...]]):
         return f"TupleTypeInfo({self._names()})"
 
 
-class ListTypeInfo(TypeInformation):
+class ListTypeInfo(TypeInformation[list[T]], Subscripted[T]):
     """Lists; elements may be None."""
 
     has_lists = True
     elements_may_be_none = True
 
-    def __init__(self, element_type: TypeInformation) -> None:
+    def __init__(self, element_type: TypeInformation[T]) -> None:
         self.element_type = _checked(element_type)
 
     def convert(self, value: Any) -> Any:
@@ -351,10 +351,12 @@ class ObjectArrayTypeInfo(ListTypeInfo):
     """Lists of any objects."""
 
 
-class MapTypeInfo(TypeInformation[dict[Any, Any]]):
+class MapTypeInfo(TypeInformation[dict[A, B]], Subscripted[A, B]):
     """Dicts; values may be None."""
 
-    def __init__(self, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
+    def __init__(
+        self, key_type_info: TypeInformation[A], value_type_info: TypeInformation[B]
+    ) -> None:
         self._key, self._value = _checked(key_type_info), _checked(value_type_info)
         self.has_lists = self._value.has_lists  # a list cannot be a key
 
@@ -369,24 +371,29 @@ class MapTypeInfo(TypeInformation[dict[Any, Any]]):
         return f"MapTypeInfo<{self._key!r}, {self._value!r}>"
 
 
+def _basic(name: str, kind: type[T]) -> staticmethod[[], BasicTypeInfo[T]]:
+    """Return a constructor of a basic type, whose values are of a class."""
+    return staticmethod(lambda: BasicTypeInfo(name))
+
+
 class Types:
     """Constructors of types, with PyFlink's names."""
 
-    STRING = staticmethod(lambda: BasicTypeInfo("String"))
-    BYTE = staticmethod(lambda: BasicTypeInfo("Byte"))
-    BOOLEAN = staticmethod(lambda: BasicTypeInfo("Boolean"))
-    SHORT = staticmethod(lambda: BasicTypeInfo("Short"))
-    INT = staticmethod(lambda: BasicTypeInfo("Integer"))
-    LONG = staticmethod(lambda: BasicTypeInfo("Long"))
-    FLOAT = staticmethod(lambda: BasicTypeInfo("Float"))
-    DOUBLE = staticmethod(lambda: BasicTypeInfo("Double"))
-    CHAR = staticmethod(lambda: BasicTypeInfo("Char"))
-    BIG_INT = staticmethod(lambda: BasicTypeInfo("BigInteger"))
-    BIG_DEC = staticmethod(lambda: BasicTypeInfo("BigDecimal"))
-    INSTANT = staticmethod(lambda: BasicTypeInfo("Instant"))
-    SQL_DATE = staticmethod(lambda: BasicTypeInfo("Date"))
-    SQL_TIME = staticmethod(lambda: BasicTypeInfo("Time"))
-    SQL_TIMESTAMP = staticmethod(lambda: BasicTypeInfo("Timestamp"))
+    STRING = _basic("String", str)
+    BYTE = _basic("Byte", int)
+    BOOLEAN = _basic("Boolean", bool)
+    SHORT = _basic("Short", int)
+    INT = _basic("Integer", int)
+    LONG = _basic("Long", int)
+    FLOAT = _basic("Float", float)
+    DOUBLE = _basic("Double", float)
+    CHAR = _basic("Char", str)
+    BIG_INT = _basic("BigInteger", int)
+    BIG_DEC = _basic("BigDecimal", Decimal)
+    INSTANT = _basic("Instant", Instant)
+    SQL_DATE = _basic("Date", date)
+    SQL_TIME = _basic("Time", time)
+    SQL_TIMESTAMP = _basic("Timestamp", datetime)
     PICKLED_BYTE_ARRAY = staticmethod(PickledBytesTypeInfo)
 
     @staticmethod
@@ -425,13 +432,13 @@ class Types:
 
     @staticmethod
     def MAP(  # noqa: N802 - PyFlink's name
-        key_type_info: TypeInformation, value_type_info: TypeInformation
-    ) -> MapTypeInfo:
+        key_type_info: TypeInformation[A], value_type_info: TypeInformation[B]
+    ) -> MapTypeInfo[A, B]:
         """Return a type of dicts."""
         return MapTypeInfo(key_type_info, value_type_info)
 
     @staticmethod
-    def LIST(element_type_info: TypeInformation) -> ListTypeInfo:  # noqa: N802 - PyFlink's name
+    def LIST(element_type_info: TypeInformation[T]) -> ListTypeInfo[T]:  # noqa: N802 - PyFlink's name
         """Return a type of lists."""
         return ListTypeInfo(element_type_info)
 
