@@ -24,7 +24,7 @@ from flinknet.datastream import (
 )
 
 Event = tuple[int, int, int]  # minute, order, euros
-Joined = tuple[str, Event]
+Result = tuple[str, Event] | tuple[OutputTag[Event], Event]
 ORDERS: list[Event] = [(number, number, 10 + number % 90) for number in range(200)]
 # Every 7th order is not paid, the others after 0 to 22 minutes; three payments have no order.
 PAYMENTS: list[Event] = sorted((n + n % 23, n, euros) for _, n, euros in ORDERS if n % 7)
@@ -38,26 +38,24 @@ class Pay(KeyedCoProcessFunction):
         self.order = runtime_context.get_state(ValueStateDescriptor("order"))
         self.payment = runtime_context.get_state(ValueStateDescriptor("payment"))
 
-    def process_element1(self, value: Event, ctx: ProcessContext) -> Iterator[Joined]:
+    def process_element1(self, value: Event, ctx: ProcessContext) -> Iterator[tuple[str, Event]]:
         self.order.update(value)
         ctx.timer_service().register_event_time_timer((value[0] + WITHIN) * MINUTE_MS)
         return self.join()
 
-    def process_element2(self, value: Event, ctx: ProcessContext) -> Iterator[Joined]:
+    def process_element2(self, value: Event, ctx: ProcessContext) -> Iterator[tuple[str, Event]]:
         self.payment.update(value)
         ctx.timer_service().register_event_time_timer(value[0] * MINUTE_MS)
         return self.join()
 
-    def join(self) -> Iterator[Joined]:
+    def join(self) -> Iterator[tuple[str, Event]]:
         order, payment = self.order.value(), self.payment.value()
         if order and payment and 0 <= payment[0] - order[0] <= WITHIN:
             self.order.clear()
             self.payment.clear()
             yield "paid", order
 
-    def on_timer(
-        self, timestamp: int, ctx: OnTimerContext
-    ) -> Iterator[Joined | tuple[OutputTag[Event], Event]]:
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterator[Result]:
         order, payment = self.order.value(), self.payment.value()
         if order and timestamp == (order[0] + WITHIN) * MINUTE_MS:
             self.order.clear()
@@ -68,8 +66,7 @@ class Pay(KeyedCoProcessFunction):
 
 
 if __name__ == "__main__":
-    env = StreamExecutionEnvironment.get_execution_environment()
-    env.set_parallelism(2)
+    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
     by_minute = WatermarkStrategy.for_monotonous_timestamps()
     by_minute = by_minute.with_timestamp_assigner(lambda event, _: event[0] * MINUTE_MS)
     orders = env.from_collection(ORDERS).assign_timestamps_and_watermarks(by_minute)
