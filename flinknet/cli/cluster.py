@@ -127,7 +127,7 @@ def _print_running(told: dict[str, Any]) -> None:
     print(f"cluster {told['name']} runs at {told['address']}")
     print(f"page: {told['page']}")
     slots = counted(told["slots"], "slot")
-    print(f"{counted(len(there), 'worker')}, {slots}, {told['free_slots']} of them free")
+    print(f"{counted(len(there), 'worker')}, {slots}, {told['free_slots']} free")
     if told["workers"]:
         table = FittingTable(names=("worker", "state", "address"), numbers=("pid", "slots", "free"))
         for one in told["workers"]:

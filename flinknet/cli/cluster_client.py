@@ -28,8 +28,9 @@ def running_cluster(cluster: str | None, config: Path | None) -> NamedCluster:
     if ClusterDirectory(DEFAULT_NAME).running() is not None:
         return named_cluster(DEFAULT_NAME, config)
     raise ConfigurationError(
-        "no cluster is given: use --cluster NAME, or --cluster HOST:PORT with the address that the "
-        "coordinator has printed, or set cluster.coordinator_port in the configuration of both"
+        f"no cluster is given, and the cluster {DEFAULT_NAME} is not running: use --cluster NAME, "
+        "or --cluster HOST:PORT with the address that the coordinator has printed, or set "
+        "cluster.coordinator_port in the configuration of the coordinator and of this command"
     )
 
 

@@ -192,8 +192,8 @@ def _place(
     given = [name for name, value in of_own.items() if value is not None]
     if given:
         raise ConfigurationError(
-            f"{', '.join(given)} cannot be used with --cluster: cluster {cluster} is already "
-            "running, and has its own settings"
+            f"{', '.join(given)} cannot be used with --cluster: a running cluster has its own "
+            "settings"
         )
     return running_cluster(cluster, config)
 
