@@ -186,7 +186,9 @@ async def test_old_checkpoints_are_removed_and_savepoints_stay(store: Checkpoint
     assert not [path for path in await store.storage.files() if "checkpoint-2" in path]
 
 
-async def test_damage_is_found_and_the_one_before_is_used(store: CheckpointStore) -> None:
+async def test_a_damaged_checkpoint_is_found_and_the_one_before_is_used(
+    store: CheckpointStore,
+) -> None:
     claimed = await FencedStore.claim(store, 1)
     first = await made(claimed, 1)
     second = await made(claimed, 2)

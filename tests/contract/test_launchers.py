@@ -216,7 +216,7 @@ async def test_ends_that_stop_causes_are_not_reported(launch: Launch) -> None:
     end.cancel()
 
 
-async def test_stop_ends_one_that_does_not_hear_and_kill_hurries_it(launch: Launch) -> None:
+async def test_stop_ends_an_unresponsive_worker_and_kill_hurries_it(launch: Launch) -> None:
     for stop_timeout_ms in (1.0, 3_600_000.0):
         launched = launch(stop_timeout_ms=stop_timeout_ms)
         (worker,) = await launched.start()

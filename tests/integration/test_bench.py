@@ -180,7 +180,7 @@ def test_timeouts_measure_throughput_latency_and_the_round_trip(
     assert f"{adaptive.records_per_s / long.records_per_s:.3f}" in printed
 
 
-def test_latency_gives_everyone_a_share_of_its_own_maximum(
+def test_latency_loads_each_peer_with_a_share_of_its_own_maximum(
     tmp_path: Path, only: Callable[..., None]
 ) -> None:
     only("latency", "adaptive", "100 ms")

@@ -119,7 +119,7 @@ def test_the_environment_asks_for_plain_python(compiled: Tree) -> None:
 
 
 @needs_compiler
-def test_nothing_that_was_compiled_stands_in_for_a_source_that_has_changed(compiled: Tree) -> None:
+def test_no_compiled_module_replaces_a_changed_source(compiled: Tree) -> None:
     with compiled.module.open("a") as source:
         source.write("\nprint('edited')\n")
     assert "edited" in compiled.run("-c", "import flinknet").stdout

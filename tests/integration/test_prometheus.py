@@ -245,7 +245,7 @@ async def wait_for_somebody(record: tuple[int, int]) -> tuple[int, int]:
     return record
 
 
-async def test_a_dashboard_of_grafanas_that_was_made_for_flink_has_data(tmp_path: Path) -> None:
+async def test_a_grafana_dashboard_for_flink_has_data(tmp_path: Path) -> None:
     async with scraped_job(held_up_windows(), tmp_path) as api:
         for asked in ASKED:
             assert await api.some(asked.query), asked.panel

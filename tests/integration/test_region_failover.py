@@ -224,7 +224,7 @@ async def test_a_function_that_fails_takes_only_its_side_with_it(tmp_path: Path)
     assert running.attempts == {0}
 
 
-async def test_the_loss_of_a_worker_that_all_are_on_restarts_all(tmp_path: Path) -> None:
+async def test_the_loss_of_a_worker_with_all_regions_restarts_all(tmp_path: Path) -> None:
     async with Running(tmp_path, parallelism=2, apart=False) as running:
         running.kill("worker-0")
         assert await running.story.restarted("left", 0) == 1
@@ -233,7 +233,7 @@ async def test_the_loss_of_a_worker_that_all_are_on_restarts_all(tmp_path: Path)
     assert running.attempts == {0, 1}
 
 
-async def test_all_begins_again_if_that_is_the_strategy(tmp_path: Path) -> None:
+async def test_the_strategy_full_restarts_the_whole_job(tmp_path: Path) -> None:
     async with Running(tmp_path, parallelism=1, apart=True, strategy="full") as running:
         (worker_id,) = await running.story.workers("right")
         running.kill(worker_id)

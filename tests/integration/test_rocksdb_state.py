@@ -116,7 +116,7 @@ async def test_a_full_disk_fails_the_job_and_the_error_names_its_use(tmp_path: P
     assert list((tmp_path / "state").iterdir()) == []
 
 
-async def test_a_place_that_is_none_fails_the_job_by_its_name(tmp_path: Path) -> None:
+async def test_an_unusable_directory_fails_the_job_and_is_named(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("no directory")
     async with LocalCluster(with_state_in(tmp_path), on_output=quiet) as cluster:
         graph = replace(sums(checkpointed=False), state_backend="rocksdb")

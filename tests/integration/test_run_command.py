@@ -252,7 +252,7 @@ def test_a_function_that_would_end_its_worker_is_named_with_the_record(tmp_path:
     assert "was lost" not in run.stderr
 
 
-def test_too_much_collected_names_the_way_out(tmp_path: Path) -> None:
+def test_too_many_collected_records_are_an_error_with_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "cluster.toml").write_text('[cluster]\ncollect_bytes_max = "1KiB"\n')
     path = job(tmp_path, WORD_COUNT)
     run = flinknet_run(path, ONE_WORKER, "--config", "cluster.toml", "word " * 1000, cwd=tmp_path)

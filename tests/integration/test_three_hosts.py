@@ -268,7 +268,7 @@ async def test_a_slow_lossy_network_changes_no_result(
         assert ended.attempt == 0, "a second is no failure"
 
 
-async def test_a_worker_that_is_cut_off_for_a_minute_is_done_without(
+async def test_the_job_continues_without_a_worker_that_is_cut_off_for_a_minute(
     prepared: Prepared, tmp_path: Path
 ) -> None:
     """The job continues elsewhere from a checkpoint, and the worker returns as a fresh one."""

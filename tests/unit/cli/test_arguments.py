@@ -30,7 +30,7 @@ def test_flags_come_before_the_file_and_the_environment(
     assert cluster_config(file, 5, 6, None).cluster.slots_per_worker == 6
 
 
-def test_a_flag_that_cannot_be_is_refused() -> None:
+def test_an_invalid_flag_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="workers is -1"):
         cluster_config(None, -1, None, None)
 

@@ -166,7 +166,7 @@ def test_a_bad_file_is_named_and_the_status_tells(
 
 
 @pytest.mark.parametrize("command", ["list", "show", "verify"])
-def test_a_wrong_directory_is_told_in_one_line(
+def test_an_error_of_a_wrong_directory_is_one_line(
     top: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     for wrong, reason in (
@@ -195,7 +195,7 @@ def test_an_incomplete_checkpoint_is_neither_shown_nor_verified(
     ("seconds", "written"),
     [(-1, "0 s"), (59.4, "59 s"), (90, "1.5 min"), (7200, "2.0 h"), (86_400 * 3, "3.0 d")],
 )
-def test_an_age_is_written_as_a_person_says_it(seconds: float, written: str) -> None:
+def test_an_age_has_a_readable_unit(seconds: float, written: str) -> None:
     assert _span(seconds) == written
 
 
@@ -203,5 +203,5 @@ def test_an_age_is_written_as_a_person_says_it(seconds: float, written: str) -> 
     ("number", "written"),
     [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2**20, "1.0 MiB"), (2**31, "2.0 GiB")],
 )
-def test_a_size_is_written_as_a_person_says_it(number: int, written: str) -> None:
+def test_a_size_has_a_readable_unit(number: int, written: str) -> None:
     assert _size(number) == written

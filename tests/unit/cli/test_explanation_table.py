@@ -88,7 +88,7 @@ def test_every_owner_has_a_row_and_every_worker_a_total() -> None:
     assert "in bytes 66,048 198,144 660,480 0" in lines
 
 
-def test_the_verdict_comes_with_the_settings_that_better_it() -> None:
+def test_the_verdict_names_the_settings_that_improve_it() -> None:
     assert 'Job "sums": comfortable; each subtask gets as many buffers as it can use.' in shown(20)
     assert not any("network_memory_bytes = 198144 " in line for line in shown(20))
 

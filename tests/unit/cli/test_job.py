@@ -42,7 +42,7 @@ async def test_each_operator_of_a_running_job_is_told(
         await cluster.served.coordinator.wait_for_end(record, 60.0)
 
 
-async def test_how_long_latency_markers_take_is_told(
+async def test_the_latency_of_markers_is_shown(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_cluster() as cluster:
@@ -62,7 +62,7 @@ async def test_how_long_latency_markers_take_is_told(
         await coordinator.wait_for_end(record, 60.0)
 
 
-async def test_a_job_that_has_not_been_heard_of_says_why_it_failed(
+async def test_a_job_without_reports_shows_why_it_failed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_cluster() as cluster:

@@ -68,6 +68,6 @@ def test_the_configuration_names_the_launcher(
         run(file)
 
 
-def test_a_configuration_that_cannot_be_is_refused_before_the_file_runs(write: Write) -> None:
+def test_an_invalid_configuration_is_refused_before_the_file_runs(write: Write) -> None:
     with pytest.raises(ConfigurationError, match="workers is -1"):
         run(write("raise AssertionError('it ran')"), workers=-1)

@@ -33,7 +33,7 @@ def test_the_token_of_a_role_is_derived_from_the_cluster_token(
     assert role_of(authorization_headers(made), token) is role
 
 
-def test_a_new_one_is_written_where_the_cluster_finds_it(
+def test_a_new_token_in_the_token_file_is_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)

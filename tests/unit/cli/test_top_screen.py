@@ -136,7 +136,7 @@ async def test_a_job_that_is_cancelled_stays_to_be_seen() -> None:
             assert said(top, "verdict") == "the job has ended"
 
 
-async def test_a_job_that_has_failed_says_why() -> None:
+async def test_a_failed_job_shows_its_error() -> None:
     async with running_cluster() as cluster, cluster.served.client() as client:
         graph = keyed_graph("broken", function=lambda record: record[7])
         job_id = await client.submit(Submission.of_graph(graph))
@@ -149,7 +149,7 @@ async def test_a_job_that_has_failed_says_why() -> None:
             )
 
 
-async def test_a_job_that_is_forgotten_leads_back_to_the_others() -> None:
+async def test_the_page_of_a_forgotten_job_links_to_all_jobs() -> None:
     async def read(path: str) -> Any:
         return ANSWER
 

@@ -55,7 +55,7 @@ def cells(table: Table, row: int = 0) -> dict[str, Text]:
     return dict(zip(names, table.rows[row][1], strict=True))
 
 
-def test_an_operator_that_is_busy_and_to_blame_looks_so() -> None:
+def test_a_busy_culprit_is_highlighted() -> None:
     found = cells(operators_table([OPERATOR], {"a1"}))
     assert (found["operator"].plain, found["operator"].style) == ("► Slow lookup", f"bold {BAD}")
     assert (found["busy"].plain, found["busy"].style) == ("97%", f"bold {BAD}")

@@ -111,7 +111,7 @@ async def test_repeatable_calls_are_repeated_until_they_are_answered() -> None:
             assert len(set(heard)) == 1, "with the same id"
 
 
-async def test_a_job_is_submitted_once_however_often_it_is_asked_for() -> None:
+async def test_a_repeated_submission_starts_one_job() -> None:
     async with serve_control_plane(CONFIG) as served, served.client() as client:
         body = Submission.of_graph(keyed_graph()).to_bytes()
         async with served.worker("worker-0"):

@@ -38,7 +38,7 @@ class Clocks:
         return abs(self.offset.offset_s - self.ahead_s) <= error_s + 1e-9
 
 
-def test_nothing_is_known_at_first() -> None:
+def test_no_offset_is_known_at_first() -> None:
     offset = ClockOffset()
     assert (offset.offset_s, offset.error_s, offset.correction_s) == (0.0, None, 0.0)
 
@@ -57,7 +57,7 @@ def test_half_of_the_round_trip_bounds_the_error(
 
 
 @pytest.mark.parametrize("ahead_s", [0.0, 5.0])
-def test_the_shortest_round_trip_of_the_last_counts(ahead_s: float) -> None:
+def test_the_shortest_of_the_last_round_trips_counts(ahead_s: float) -> None:
     """This holds for any delays of the other round trips, in either direction."""
     random = Random(7)
     clocks = Clocks(ahead_s)

@@ -58,12 +58,12 @@ def test_a_launcher_takes_the_token_that_others_know_and_leaves_it(
         given_token()
 
 
-def test_without_one_each_cluster_gets_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_cluster_gets_its_own_token_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     assert given_token() != given_token()
 
 
-def test_whether_the_environment_names_one_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_in_the_environment_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     assert not token_is_given()
     monkeypatch.setenv(TOKEN_VARIABLE, new_token())

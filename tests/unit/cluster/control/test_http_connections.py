@@ -35,7 +35,7 @@ def test_a_busy_connection_is_never_overdue_and_waits_anew_afterwards() -> None:
     assert table.overdue(1014.0) == []
 
 
-def test_the_one_that_has_waited_longest_makes_room() -> None:
+def test_the_connection_that_has_waited_longest_makes_room() -> None:
     table = connections()
     for now, name in enumerate("abc"):
         table.accept(name, now)

@@ -97,7 +97,7 @@ def test_damaged_files_are_refused(described: object) -> None:
         unpack_job(job[:17])
 
 
-def test_a_module_is_there_as_long_as_a_job_uses_it(in_use: FilesInUse, tmp_path: Path) -> None:
+def test_a_module_is_importable_while_a_job_uses_it(in_use: FilesInUse, tmp_path: Path) -> None:
     first, second = (module("X = 1"),), (module("X = 2"),)
     path = sys.path.copy()
     in_use.take(first)

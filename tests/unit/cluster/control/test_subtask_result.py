@@ -65,7 +65,7 @@ def test_a_body_that_holds_no_results_is_refused(body: bytes) -> None:
         unpack_results(body)
 
 
-def test_too_many_bytes_name_the_option_and_the_way_out() -> None:
+def test_the_error_about_too_many_bytes_names_the_option_and_a_remedy() -> None:
     with pytest.raises(JobError, match=r"cluster.collect_bytes_max = 10000.*Parquet sink"):
         encode_result(result({"Collect": ["x" * LIMIT]}), LIMIT)
     check_collected_bytes(LIMIT, LIMIT)

@@ -50,6 +50,6 @@ def test_the_end_of_the_log_is_read(directory: ClusterDirectory) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "-x", "a:1", "a" * 65, "a\n"])
-def test_a_name_that_is_no_directory_of_its_own_is_refused(name: str) -> None:
+def test_a_name_that_is_not_a_plain_directory_name_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="is not the name of a cluster"):
         ClusterDirectory(name)

@@ -35,12 +35,12 @@ def test_every_digit_is_shown_at_every_width(width: int) -> None:
     assert text.count("job") == 1, "the title stands once"
 
 
-def test_where_there_is_room_it_is_one_table() -> None:
+def test_a_wide_terminal_gets_one_table() -> None:
     (heading,) = [line for line in shown(200) if "subtask" in line]
     assert re.split(r" {2,}", heading.strip()) == ["subtask", *NUMBERS]
 
 
-def test_where_there_is_none_each_table_names_its_rows() -> None:
+def test_each_of_several_narrow_tables_names_its_rows() -> None:
     lines = shown(60)
     assert sum("subtask" in line for line in lines) == sum("all " in line for line in lines) > 1
 

@@ -89,7 +89,7 @@ def test_another_attempt_counts_anew() -> None:
     assert "250" in written.getvalue(), "500 records in the 2 s of the job, and none less"
 
 
-def test_elsewhere_there_is_a_line_now_and_then() -> None:
+def test_a_pipe_gets_a_line_of_progress_now_and_then() -> None:
     target, written = console(terminal=False)
     with JobDisplay(target) as display:
         for tenth in range(51):
@@ -121,7 +121,7 @@ def test_the_output_of_workers_is_shown_unchanged(terminal: bool) -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_where_the_page_is_stays_in_one_line(terminal: bool) -> None:
+def test_the_address_of_the_page_stays_in_one_line(terminal: bool) -> None:
     target, written = console(terminal=terminal)
     address = "http://127.0.0.1:8081/#token=" + "x" * 200
     with JobDisplay(target) as display:

@@ -45,7 +45,7 @@ def test_each_worker_has_its_need() -> None:
         (20, Verdict.COMFORTABLE, {}),
     ],
 )
-def test_the_worker_that_is_worst_off_decides(
+def test_the_worker_with_the_largest_need_decides(
     buffers: int, verdict: Verdict, settings: dict[str, int]
 ) -> None:
     memory = memory_with(buffers)

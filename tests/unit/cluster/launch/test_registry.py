@@ -79,7 +79,7 @@ def test_a_launcher_that_is_not_callable_is_refused(installed: None) -> None:
         launcher_named("module")
 
 
-def test_code_is_imported_when_it_is_named_and_starts_the_cluster(installed: None) -> None:
+def test_a_named_launcher_is_imported_and_starts_the_cluster(installed: None) -> None:
     launcher_named("local")
     assert MODULE not in sys.modules
     result = run_job(keyed_graph(), config_of("other"))

@@ -52,7 +52,7 @@ def run(program: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_short_looks_freeze_nothing_and_find_every_circle() -> None:
+def test_short_collections_freeze_nothing_and_find_every_cycle() -> None:
     run("""
 with collection.kept_short():
     kept = [1]
@@ -83,7 +83,7 @@ assert not gc.callbacks
 """)
 
 
-def test_a_frozen_circle_is_found_when_all_is_looked_at() -> None:
+def test_a_full_collection_finds_a_frozen_cycle() -> None:
     run("""
 with collection.kept_short():
     node = Node()
@@ -106,7 +106,7 @@ with collection.kept_short():
 """)
 
 
-def test_the_young_are_looked_at_by_the_clock_when_there_is_need() -> None:
+def test_young_objects_are_collected_by_the_clock_on_demand() -> None:
     """A program that only replaces its objects makes as many as it frees, and Python never
     collects."""
     run("""
@@ -132,7 +132,7 @@ asyncio.run(main())
 """)
 
 
-def test_python_itself_looks_at_many_objects_and_finds_circles_then() -> None:
+def test_python_itself_collects_cycles_among_many_objects() -> None:
     run("""
 from flinknet.cluster.worker.garbage_collection import YOUNG_MAX
 looks = []

@@ -66,7 +66,7 @@ async def test_no_metrics_are_served_without_the_token(headers: dict[str, str]) 
             assert "flink_" not in await response.text()
 
 
-async def test_it_can_be_off() -> None:
+async def test_the_server_can_be_off() -> None:
     off = replace(CONFIG, metrics=False)
     async with NetworkEnvironment() as environment:
         metrics = WorkerMetrics(environment, lambda: ())

@@ -361,7 +361,7 @@ async def test_a_failed_sampling_reports_the_error(monkeypatch: pytest.MonkeyPat
     await ended(waiting)
 
 
-async def test_looks_that_take_long_are_further_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_samples_are_further_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
 
     def slow(loop: asyncio.AbstractEventLoop) -> None:

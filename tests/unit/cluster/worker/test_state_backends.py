@@ -83,7 +83,7 @@ def test_the_systems_directory_is_the_default(
     assert StateDirectories("").base == tmp_path
 
 
-def test_a_place_that_is_none_is_named(tmp_path: Path) -> None:
+def test_an_unusable_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no directory")
     with pytest.raises(StateError, match=r"be kept in .*/file/base: .*rocksdb_directory"):
         StateDirectories(str(tmp_path / "file" / "base")).of_attempt("job", 0)

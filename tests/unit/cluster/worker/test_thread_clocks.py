@@ -59,7 +59,7 @@ def test_only_the_working_time_of_a_thread_counts() -> None:
     assert not after(0.05).has_computed(A, BEFORE, occupied=0.3)
 
 
-def test_a_thread_that_was_not_there_before_has_taken_nothing_from_others() -> None:
+def test_a_new_thread_has_taken_no_time_from_others() -> None:
     before = BEFORE._replace(computed={A: 7.0})
     assert not after(0.4, 9.0).has_computed(A, before)
 

@@ -24,7 +24,7 @@ def write(file: Path, count: int) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_count_that_has_risen_is_told_once(tmp_path: Path, place: str) -> None:
+def test_an_increased_count_is_reported_once(tmp_path: Path, place: str) -> None:
     groups, name = PLACES[place]
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text(groups)
@@ -40,12 +40,12 @@ def test_a_count_that_has_risen_is_told_once(tmp_path: Path, place: str) -> None
 
 
 @pytest.mark.parametrize("groups", [None, "", "4:cpu:/job\n", V2])
-def test_without_a_count_nothing_is_told(tmp_path: Path, groups: str | None) -> None:
+def test_nothing_is_reported_without_a_count(tmp_path: Path, groups: str | None) -> None:
     (tmp_path / "proc/self").mkdir(parents=True)
     if groups is not None:
         (tmp_path / "proc/self/cgroup").write_text(groups)
     assert MemoryKills(tmp_path).hint() == ""
 
 
-def test_this_machine_has_a_count_or_none() -> None:
+def test_the_count_of_this_machine_is_optional() -> None:
     assert MemoryKills().hint() == ""

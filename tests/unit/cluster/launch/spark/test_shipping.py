@@ -54,7 +54,7 @@ def test_a_flinknet_that_does_not_fit_is_told_with_both_sides(
 
 
 @pytest.mark.skipif(not COMPILED, reason="it runs as plain Python here")
-def test_plain_python_does_not_do_for_a_program_that_has_it_compiled() -> None:
+def test_plain_python_is_refused_for_a_program_with_compiled_modules() -> None:
     found = {**FITS, "implementation": "pure", "reason": "not compiled for this interpreter"}
     assert "would run as plain Python (not compiled for this interpreter)" in misfit(found)
 

@@ -38,7 +38,7 @@ GREETING = {"stage": 1, "rank": 0, "nonce": "abc"}
         b"x" * 2_000_000,
     ],
 )
-async def test_a_stranger_is_not_let_in(greeting: bytes) -> None:
+async def test_a_connection_without_the_secret_is_refused(greeting: bytes) -> None:
     let_in: list[TaskLink] = []
     faults: list[object] = []
     loop = asyncio.get_running_loop()
