@@ -94,7 +94,7 @@ def test_the_verdict_names_the_settings_that_improve_it() -> None:
 
     fits = shown(6)
     assert "A worker has 6 buffers of 33024 bytes (network.network_memory_bytes = 198144)." in fits
-    assert "network.network_memory_bytes = 660480 for the most that it can use" in fits
+    assert "network.network_memory_bytes = 660480 to run as fast as it can" in fits
 
     degraded = shown(5)
     assert 'Job "sums": degraded; it runs with fewer exclusive buffers than configured.' in degraded
