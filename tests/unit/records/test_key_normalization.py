@@ -179,7 +179,7 @@ def test_a_hash_of_a_key_of_any_type_never_changes(key: object, value: int) -> N
 def test_hashes_of_all_types_do_not_depend_on_the_process() -> None:
     """Q2: Python's own hash of texts and dates has a salt, which must not matter."""
     program = (
-        "from tests.unit.records.test_key_forms import GOLDEN, key_hash;"
+        "from tests.unit.records.test_key_normalization import GOLDEN, key_hash;"
         "print(*(key_hash(key) for key, _ in GOLDEN))"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "3"}
