@@ -3,7 +3,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := $(wildcard flinknet bench examples tests hatch_build.py)
+SOURCES := $(wildcard flinknet bench docs/templates examples tests hatch_build.py)
 # Processes that share the tests, two for each processor, because many tests wait for other processes;
 # ARGS="-n 0" runs them in one, as a debugger needs it. Tests are begun in the order of tests/conftest.py.
 PROCESSORS := $(or $(shell getconf _NPROCESSORS_ONLN),2)
@@ -73,8 +73,8 @@ bench: $(VENV)/.bench compiled ## run the benchmarks that fit in ten minutes
 bench-all: $(VENV)/.bench compiled ## run every benchmark in full
 	@$(foreach family,$(FAMILIES),$(BIN)/python -m bench run $(family) $(ARGS) &&) :
 
-docs: $(VENV)/.dev ## make a site of docs/, in build/docs; whatever is wrong in it is an error
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict $(ARGS)
+docs: $(VENV)/.dev ## build the site of the documentation in build/docs; every warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 
 wheels: $(WHEELS_VENV)/.tools ## build a wheel for each CPython that is there, and try it
 	@.ci/wheels $(WHEELS_VENV)/bin
