@@ -1,7 +1,5 @@
 """The tree of all errors that flinknet raises on purpose.
 
-::
-
     FlinknetError
     ├── ConfigurationError                 refused before anything starts
     │   ├── InsufficientNetworkBuffersError
@@ -67,6 +65,7 @@ __all__ = [
     "ConfigurationError",
     "ConsumerCancelledError",
     "ConsumerNotFoundError",
+    "CoordinatorSupersededError",
     "CorruptedDataError",
     "ErrorCode",
     "FlinknetError",
@@ -91,6 +90,7 @@ __all__ = [
     "StateError",
     "TooManyChannelsError",
     "UnreadMessagesError",
+    "WorkerDrainedError",
     "WorkerLostError",
     "remote_error",
 ]

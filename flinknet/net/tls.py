@@ -111,7 +111,9 @@ class TlsFiles(Tls):
     """TLS from PEM files, which are read again after a change.
 
     Args:
-        certificate, private_key, authority: The files, as in ``TlsConfig``.
+        certificate: File of this process's certificate, as in ``TlsConfig``.
+        private_key: File of the key of this certificate.
+        authority: File of the certificates of the authorities that are trusted.
         pinned: As in ``Tls``.
         reload_interval_s: Time between two checks of the files.
 
