@@ -12,19 +12,17 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from types import ModuleType
+from urllib.parse import unquote, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from flinknet.datastream.connectors.directory_sink import DirectorySink
 from tests.browser.conftest import ROOT
 
-pytestmark = pytest.mark.xdist_group("site")
+pytestmark = [pytest.mark.xdist_group("site"), pytest.mark.timeout(300)]
 
 PUBLIC = (
     "flinknet",
@@ -38,6 +36,7 @@ PUBLIC = (
 INTERNAL = {"flinknet.__version__", "flinknet.errors.KeptError", "flinknet.errors.remote_error"}
 """Names in ``__all__`` that are for other modules of the package."""
 
+ORIGIN = "http://site.test"
 PHONE = {"width": 390, "height": 844}
 SCHEMES = {"light": "default", "dark": "slate"}
 """The scheme of the site for each colour scheme of the system."""
@@ -90,29 +89,30 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=240,
         check=False,
     )
     assert run.returncode == 0, run.stderr
     return folder
 
 
-@pytest.fixture(scope="module")
-def server(site: Path) -> Iterator[str]:
-    """Serve the site, and yield its address."""
+def serve(site: Path, context: BrowserContext) -> list[str]:
+    """Answer requests for ``ORIGIN`` with the site's files; return the refused addresses.
 
-    class Quiet(SimpleHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    A server would hold connections of the browser open beyond the end of a test.
+    """
+    refused: list[str] = []
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Log nothing."""
+    def answer(route: Route) -> None:
+        if route.request.url.startswith(f"{ORIGIN}/"):
+            file = site / unquote(urlsplit(route.request.url).path).lstrip("/")
+            route.fulfill(path=file / "index.html" if file.is_dir() else file)
+        else:
+            refused.append(route.request.url)
+            route.abort()
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
-        thread = Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    context.route("**/*", answer)
+    return refused
 
 
 @pytest.fixture(scope="module")
@@ -159,37 +159,38 @@ def undocumented(module: ModuleType, objects: frozenset[str]) -> Iterator[str]:
 
 
 def test_every_page_fits_a_phone_and_loads_nothing_from_elsewhere(
-    browser: Browser, server: str, site: Path
+    browser: Browser, site: Path
 ) -> None:
     """Without the theme's scripts, which take longer than all the rest.
 
     They change no width of the text, only that of the header: see the test below.
     """
-    asked: list[str] = []
     wide: dict[str, int] = {}
     with browser.new_context(viewport=PHONE, java_script_enabled=False) as context:  # type: ignore[arg-type]
+        refused = serve(site, context)
         page = context.new_page()
-        page.on("request", lambda request: asked.append(request.url))
         for file in sorted(site.rglob("index.html")):
             path = file.parent.relative_to(site).as_posix()
-            page.goto(f"{server}/{path}/")
+            page.goto(f"{ORIGIN}/{path}/")
             width, broken = page.evaluate(WIDTH_AND_BROKEN_PICTURES)
             assert broken == [], path
             if width > PHONE["width"]:
                 wide[path] = width
         page.close()
     assert wide == {}
-    assert [url for url in asked if not url.startswith((server, "data:"))] == []
+    assert refused == []
 
 
 @pytest.mark.parametrize("system", SCHEMES)
-def test_text_can_be_read_in_both_schemes(page: Page, server: str, system: str) -> None:
+def test_text_can_be_read_in_both_schemes(page: Page, site: Path, system: str) -> None:
+    refused = serve(site, page.context)
     page.set_viewport_size(PHONE)  # type: ignore[arg-type]
     page.emulate_media(color_scheme=system)  # type: ignore[arg-type]
     for path in ("", "tutorial/first-job/", "how-to/more-machines/", "reference/api/spark/"):
-        page.goto(f"{server}/{path}")
+        page.goto(f"{ORIGIN}/{path}")
         expect(page.locator("body")).to_have_attribute("data-md-color-scheme", SCHEMES[system])
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], path
         least = page.evaluate(LEAST_CONTRAST)
         assert len(least) > 5
         assert [kind for kind in least if kind[0] < CONTRAST_MIN] == [], path
+    assert refused == []
