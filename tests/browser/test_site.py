@@ -106,7 +106,8 @@ def serve(site: Path, context: BrowserContext) -> list[str]:
     def answer(route: Route) -> None:
         if route.request.url.startswith(f"{ORIGIN}/"):
             file = site / unquote(urlsplit(route.request.url).path).lstrip("/")
-            route.fulfill(path=file / "index.html" if file.is_dir() else file)
+            file = file / "index.html" if file.is_dir() else file
+            route.fulfill(path=file) if file.exists() else route.fulfill(status=404)
         else:
             refused.append(route.request.url)
             route.abort()
