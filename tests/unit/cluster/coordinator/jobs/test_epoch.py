@@ -126,3 +126,13 @@ def test_what_a_worker_says(
     else:
         with pytest.raises(CoordinatorSupersededError, match="has served .* epoch 3"):
             epoch.hear(state_id, number)
+
+
+@pytest.mark.parametrize(("options", "is_durable"), [({}, True), ({"durable": False}, False)])
+def test_an_epoch_is_on_disk_unless_that_is_not_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, bool], is_durable: bool
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    Epoch.take(tmp_path, **options)
+    assert bool(synced) == is_durable

@@ -13,7 +13,7 @@ from flinknet.cluster.control.credentials import authorization_headers
 from flinknet.cluster.control.messages import Heartbeat, Register, Registered, Run, Stop, encode
 from flinknet.cluster.coordinator.coordinator import Coordinator
 from flinknet.cluster.coordinator.workers.worker_connection import WorkerConnection
-from flinknet.errors import ConfigurationError
+from flinknet.errors import ConfigurationError, CoordinatorSupersededError
 from tests.unit.cluster.control_plane import CONFIG, ServedCoordinator
 
 
@@ -98,6 +98,69 @@ async def test_a_connection_that_another_one_replaces_says_nothing_more() -> Non
     assert coordinator.registered_workers() == 1
     conversations[1].has_ended.set()
     await serving[1]
+    assert coordinator.registered_workers() == 0
+    coordinator.close("the test ends")
+    await coordinator.finish_checkpoints()
+
+
+class LateConversation(UnansweredConversation):
+    """A conversation whose messages on the way still arrive after it was aborted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_send.set()
+        self.arriving = asyncio.Queue[bytes | None]()
+
+    async def receive(self) -> bytes | None:
+        return self._said.pop() if self._said else await self.arriving.get()
+
+    def abort(self) -> None:
+        """Do nothing: what has arrived is still read."""
+
+
+@pytest.mark.parametrize("cut", [False, True])
+async def test_what_arrives_after_the_end_of_a_connection_is_not_looked_at(
+    cut: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    coordinator = Coordinator(replace(CONFIG, workers=1))
+    conversation = LateConversation()
+    connection = WorkerConnection(coordinator, conversation)
+    serving = asyncio.create_task(connection.serve())
+    await coordinator.ready.wait()
+    if cut:
+        connection.abort()
+    # A second Register would break the protocol, which is logged.
+    second = encode(Register("worker-0", 1, "127.0.0.1:1", 1))
+    conversation.arriving.put_nowait(second if cut else None)
+    await serving
+    assert "connection closed" not in caplog.text
+    assert coordinator.registered_workers() == 0
+    coordinator.close("the test ends")
+    await coordinator.finish_checkpoints()
+
+
+async def test_a_dismissed_worker_is_sent_nothing_more() -> None:
+    coordinator = Coordinator(replace(CONFIG, workers=1))
+    conversation = LateConversation()
+    connection = WorkerConnection(coordinator, conversation)
+    serving = asyncio.create_task(connection.serve())
+    await coordinator.ready.wait()
+    connection.dismiss("enough")
+    connection.send(Run("job", 0))
+    conversation.arriving.put_nowait(None)
+    await serving
+    assert conversation.sent[1:] == [encode(Stop("enough"))]
+    coordinator.close("the test ends")
+    await coordinator.finish_checkpoints()
+
+
+async def test_a_superseded_coordinator_ends_the_connection_without_an_answer() -> None:
+    """The worker looks for the new coordinator."""
+    coordinator = Coordinator(replace(CONFIG, workers=1))
+    coordinator.superseded.set_result(CoordinatorSupersededError("another one has taken over"))
+    conversation = LateConversation()
+    await WorkerConnection(coordinator, conversation).serve()
+    assert conversation.sent == []
     assert coordinator.registered_workers() == 0
     coordinator.close("the test ends")
     await coordinator.finish_checkpoints()

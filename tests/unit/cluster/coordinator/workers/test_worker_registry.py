@@ -300,3 +300,22 @@ def test_slots_are_counted_anew(registry: WorkerRegistry) -> None:
     registry.reoccupy("worker-1", ("job-a", 1), 1)
     registry.reoccupy("worker-9", ("job-a", 1), 1)
     assert worker.occupied == {}, "it is lost"
+
+
+@pytest.mark.parametrize(
+    ("error_s", "known"), [(-1.0, False), (-0.001, False), (0.0, True), (0.5, True), (2.0, True)]
+)
+def test_a_clock_is_known_with_any_error_that_is_not_negative(
+    registry: WorkerRegistry, error_s: float, known: bool
+) -> None:
+    registry.has_clock("worker-0", 3.0, error_s)
+    worker = next(one for one in registry.registered() if one.worker_id == "worker-0")
+    expected = (3.0, error_s) if known else (0.0, None)
+    assert (worker.clock_offset_s, worker.clock_error_s) == expected
+
+
+@pytest.mark.parametrize("stuck_timeout_s", [0.5])
+def test_a_worker_is_at_no_step_before_its_first_heartbeat(registry: WorkerRegistry) -> None:
+    assert registry.tick(0.25) == []
+    registry.is_at_step("worker-0", "map (1/2)", 0.5)
+    assert [cause.worker_id for cause in registry.tick(0.25)] == ["worker-0"]
