@@ -96,8 +96,8 @@ class Covering:
     def tests_of(self, mutant: Mutant, left_out: Collection[str], budget_s: float) -> list[Test]:
         """Return the tests to run, first the module's own, then the fastest ones of others.
 
-        A line that no test runs may run when its module is imported. So all tests of the files that
-        import it are run: a test of a constant runs no line.
+        All tests of the files that import a module are run for what runs at its import, because a
+        test of a constant runs no line of it, and for a line that no test runs.
         """
         own = own_test_file(mutant.file)
         first: list[Test] = []
@@ -109,7 +109,7 @@ class Covering:
             for line in lines:
                 mask |= file.masks.get(mutant.file, {}).get(line, 0)
             masks.append(mask)
-        is_outside = not any(masks)
+        is_outside = not mutant.is_called or not any(masks)
         for file, mask in zip(self._files, masks, strict=True):
             for number, test in enumerate(file.tests):
                 runs = mutant.file in file.imported if is_outside else mask >> number & 1

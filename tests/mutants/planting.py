@@ -70,6 +70,8 @@ class Mutant:
     line: int
     last_line: int
     kind: str
+    is_called: bool
+    """Whether it is inside a function, and so does not run when the module is imported."""
     start: int
     end: int
     replacement: str
@@ -188,6 +190,7 @@ class _Planter(ast.NodeVisitor):
                 line=first,
                 last_line=last,
                 kind=kind,
+                is_called=self._functions > 0,
                 start=start,
                 end=end,
                 replacement=replacement,

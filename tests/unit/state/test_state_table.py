@@ -263,6 +263,7 @@ class TableMachine(RuleBasedStateMachine):
     def nothing_is_lost(self) -> None:
         self.table.check_invariants()
         assert dict(self.table.entries()) == self.plain
+        assert len(self.table) == len(self.plain)
 
 
 TestTable = TableMachine.TestCase
