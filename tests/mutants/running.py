@@ -108,5 +108,5 @@ class _Chosen:
         items[:] = chosen or items
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        limit_s = STILL_FINE_S + SLOWER * self._seconds.get(nodeid, 0.0)
+        limit_s = STILL_FINE_S + SLOWER * self._seconds.get(nodeid, UNKNOWN_S)
         self._tell(limit_s=limit_s, at=nodeid)
