@@ -105,3 +105,5 @@ def test_a_tag_has_a_name(name: Any) -> None:
 def test_tags_of_one_name_are_one() -> None:
     assert OutputTag("late") == LATE
     assert {LATE: 1}[OutputTag("late")] == 1
+    typed = OutputTag("late", Types.INT())
+    assert (typed, {typed: 1}[LATE]) == (LATE, 1), "whether or not its type is declared"
