@@ -140,7 +140,7 @@ class Covering:
             module: {int(line): int(mask, 16) for line, mask in lines.items()}
             for module, lines in kept["masks"].items()
         }
-        return _File(tests, masks, frozenset(kept.get("imported", kept["digests"])))
+        return _File(tests, masks, frozenset(kept["imported"]))
 
     def _work(self, file: Path) -> Any:
         def work(tell: Tell) -> None:

@@ -27,10 +27,16 @@ from flinknet.cluster.coordinator.jobs.attempt_record import AttemptRecord
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.cluster.coordinator.jobs.placement import Placement
 from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint, finished_subtasks
+from flinknet.cluster.coordinator.jobs.savepoint_request import SavepointRequest
 from flinknet.cluster.coordinator.workers.worker_registry import WorkerRecord
 from flinknet.config import CheckpointingConfig, ClusterConfig
 from flinknet.config.job_checkpointing import JobCheckpointingConfig
-from flinknet.errors import CheckpointFencedError, CheckpointStorageError, ConfigurationError
+from flinknet.errors import (
+    CheckpointFencedError,
+    CheckpointStorageError,
+    ConfigurationError,
+    CoordinatorSupersededError,
+)
 from flinknet.wire.checkpoint_options import CheckpointKind
 from tests.unit.checkpoint.checkpoints import change, made, metadata
 from tests.unit.cluster.graphs import endless_graph
@@ -491,3 +497,28 @@ async def test_the_search_of_a_successor_fences_the_coordinator_before_it(tmp_pa
         with pytest.raises(CheckpointFencedError):
             await made(before, 2)
         assert record.next_number == number
+
+
+@pytest.mark.parametrize("is_superseded", [False, True])
+async def test_a_superseded_coordinator_changes_no_savepoint_elsewhere(
+    tmp_path: Path, is_superseded: bool
+) -> None:
+    """Such a place is not claimed, so the coordinator's epoch alone keeps it away."""
+
+    async def check() -> None:
+        if is_superseded:
+            raise CoordinatorSupersededError("another one has taken over")
+
+    attempt, elsewhere = Attempt(tmp_path / "own"), tmp_path / "elsewhere"
+    request = SavepointRequest("request", 1, CheckpointKind.SAVEPOINT, str(elsewhere))
+    attempt.record.savepoints[1] = request
+    attempt.keeper = CheckpointKeeper(CheckpointingConfig(), attempt.note, ignore, check)
+    _, failure = await attempt.complete(1)
+    assert ("another one has taken over" in (failure or "")) == is_superseded
+    files = [path for path in elsewhere.rglob("*") if path.is_file()]
+    assert bool(files) != is_superseded
+    left = elsewhere / "job-1" / "savepoint-1-attempt-0"
+    left.mkdir(parents=True, exist_ok=True)
+    (left / "part").write_bytes(b"state")
+    await attempt.discard(1)
+    assert left.exists() == is_superseded
