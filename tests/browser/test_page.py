@@ -231,13 +231,15 @@ async (job) => {
   const told = (line) => ({ ...place(line), said: line.textContent });
   const labels = [...host.querySelectorAll(".edge")].map((edge) =>
     [...edge.querySelectorAll("text, .cut")].map(told));
+  const every = labels.flat();
   const faults = [];
   host.querySelectorAll(".edge path").forEach((path, edge) => {
-    for (let at = 4; at < path.getTotalLength() - 4; at += 2) {
+    const end = path.getTotalLength() - 4;
+    for (let at = 4; at < end; at += 2) {
       const point = path.getPointAtLength(at);
       if (boxes.some((box) => inside(point, box, 2))) faults.push(`edge ${edge} crosses a vertex`);
-      for (const { said, ...box } of labels.flat()) {
-        if (inside(point, box, 1)) faults.push(`edge ${edge} crosses ${said}`);
+      for (const line of every) {
+        if (inside(point, line, 1)) faults.push(`edge ${edge} crosses ${line.said}`);
       }
     }
   });

@@ -196,6 +196,7 @@ def test_barriers_measures_checkpoints_under_backpressure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bench.barriers.family.VARIANTS", {"unaligned": VARIANTS["unaligned"]})
+    monkeypatch.setattr("bench.barriers.job.SETTLE_S", 0.2)
     rows, printed = run_briefly("barriers", "slow-sink", tmp_path)
     row = rows["slow-sink", "unaligned"]
     assert row.parameters["checkpoints"] == 3
@@ -203,7 +204,11 @@ def test_barriers_measures_checkpoints_under_backpressure(
     assert "unaligned" in printed
 
 
-def test_checkpoints_counts_the_checkpoints_of_a_keyed_job(tmp_path: Path) -> None:
+def test_checkpoints_counts_the_checkpoints_of_a_keyed_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.checkpoints.job.SECONDS_LEAST", 0.5)
+    monkeypatch.setattr("bench.checkpoints.job.INTERVAL_MS", 100.0)
     rows, printed = run_briefly("checkpoints", "small-state", tmp_path)
     alone, burdened = rows.values()
     assert (alone.parameters["checkpoints"], burdened.parameters["checkpoints"] > 0) == (0, True)

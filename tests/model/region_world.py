@@ -521,8 +521,8 @@ def explore_regions(shape: RegionShape, states_max: int) -> Explored:
         if not possible:
             seen |= here.seen
             _checked(here.check_end, known, digest, RegionStep("has nothing to do"))
-        for step in possible:
-            world = _thaw(frozen)
+        for place, step in enumerate(possible):
+            world = _thaw(frozen) if place + 1 < len(possible) else here
             _checked(partial(world.take, step), known, digest, step)
             steps += 1
             reached = _digest(world)

@@ -28,9 +28,11 @@ from tests.model.region_world import RegionShape, explore_regions
 STATES_MAX = 2_000_000
 
 PLAIN = RegionShape()
+BRIEF = RegionShape(checkpoints=0)
 ENDED = RegionShape(ended=True)
 APART = RegionShape(apart=True)
 SPREAD = RegionShape(spread=True, ended=True)
+BRIEF_SPREAD = RegionShape(spread=True, ended=True, checkpoints=0)
 LOSS = RegionShape(spread=True, loses=True)
 REAL = RegionShape(real=True, ended=True)
 UNALIGNED = RegionShape(real=True, unaligned=True, ended=True)
@@ -45,9 +47,9 @@ RESTARTED = {
     "from the start",
 }
 SEEN = {
-    PLAIN: {*RESTARTED, "a late result"},
+    BRIEF: {"failed", "from the start", "a late result"},
     ENDED: RESTARTED,
-    SPREAD: RESTARTED,
+    BRIEF_SPREAD: {"failed", "from the start"},
     LOSS: {*RESTARTED, "lost in vain"},
     REAL: RESTARTED,
     UNALIGNED: RESTARTED,
@@ -56,6 +58,13 @@ SEEN = {
 """Shapes and the outcomes that must occur on a path to some final state.
 
 Where one region has ended, the other one waits for its slot, and so for all messages in transit.
+"""
+
+DEEP = {PLAIN: {*RESTARTED, "a late result"}, SPREAD: RESTARTED, APART: RESTARTED}
+"""Larger worlds, with checkpoints while a region of two tasks continues.
+
+The others have the same parts, but a region that continues has no checkpoints, or has ended, or is a
+source alone.
 """
 
 Original = Callable[..., Any]
@@ -80,12 +89,13 @@ def test_continuing_and_restarted_regions_form_one_consistent_cut(
 
 @pytest.mark.deep
 @pytest.mark.timeout(3600)
-def test_so_they_do_where_each_has_a_worker(tell: Tell) -> None:
-    """The same with messages of two workers in any order."""
+@pytest.mark.parametrize("shape", DEEP, ids=str)
+def test_so_they_do_in_larger_worlds(shape: RegionShape, tell: Tell) -> None:
+    """The same with checkpoints while one region continues, and with messages in any order."""
     began = perf_counter()
-    explored = explore_regions(APART, STATES_MAX)
-    tell(explored.states, explored.steps, perf_counter() - began, APART)
-    assert explored.seen >= RESTARTED
+    explored = explore_regions(shape, STATES_MAX)
+    tell(explored.states, explored.steps, perf_counter() - began, shape)
+    assert explored.seen >= DEEP[shape]
 
 
 def _keeps_what_is_under_way(original: Original) -> Original:
@@ -192,12 +202,12 @@ def _hears_nothing_while_suspended(original: Original) -> Original:
 @pytest.mark.parametrize(
     ("shape", "owner", "method", "plant"),
     [
-        (PLAIN, CheckpointCoordinator, "suspend", _keeps_what_is_under_way),
-        (PLAIN, JobExecution, "_cancels_of", _cancels_all_there_is),
-        (PLAIN, JobExecution, "number_of", _has_one_number),
-        (PLAIN, AttemptRecord, "restored_for", _restores_what_the_attempt_began_with),
-        (SPREAD, JobExecution, "opened", _runs_what_one_worker_has_opened),
-        (SPREAD, JobExecution, "_cancels_of", _cancels_on_one_worker),
+        (ENDED, CheckpointCoordinator, "suspend", _keeps_what_is_under_way),
+        (BRIEF, JobExecution, "_cancels_of", _cancels_all_there_is),
+        (ENDED, JobExecution, "number_of", _has_one_number),
+        (ENDED, AttemptRecord, "restored_for", _restores_what_the_attempt_began_with),
+        (BRIEF_SPREAD, JobExecution, "opened", _runs_what_one_worker_has_opened),
+        (BRIEF_SPREAD, JobExecution, "_cancels_of", _cancels_on_one_worker),
         (LOSS, RegionFailover, "is_released", _waits_for_nobody),
         (LOSS, JobExecution, "_is_held", _waits_for_the_lost),
         (LOSS, JobExecution, "_broken", _gives_up_one),
