@@ -63,8 +63,8 @@ Where one region has ended, the other one waits for its slot, and so for all mes
 DEEP = {PLAIN: {*RESTARTED, "a late result"}, SPREAD: RESTARTED, APART: RESTARTED}
 """Larger worlds, with checkpoints while a region of two tasks continues.
 
-The others have the same parts, but a region that continues has no checkpoints, or has ended, or is a
-source alone.
+The others have the same parts, but a region that continues has no checkpoints, or has ended, or is
+a source alone.
 """
 
 Original = Callable[..., Any]
