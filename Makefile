@@ -4,10 +4,10 @@
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard flinknet bench docs/templates examples tests hatch_build.py)
-# Processes that share the tests, two for each processor, because many tests wait for other processes;
+# Processes that share the tests, three for two processors, because many tests wait for other processes;
 # ARGS="-n 0" runs them in one, as a debugger needs it. Tests are begun in the order of tests/conftest.py.
 PROCESSORS := $(or $(shell getconf _NPROCESSORS_ONLN),2)
-SHARED := -n $(shell echo $$((2 * $(PROCESSORS)))) --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
+SHARED := -n $(shell echo $$(((3 * $(PROCESSORS) + 1) / 2))) --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
 TESTS := $(wildcard $(addprefix tests/,unit contract model sim fuzz peers integration browser))
 WHEELS_VENV := .venv-wheels
 # How many random jobs `make fuzz` runs, and from which seed on.
