@@ -246,7 +246,7 @@ def test_a_url_is_an_object_store() -> None:
     storage = open_storage("s3://bucket/jobs/", CONFIG)
     assert isinstance(storage, ObjectStorage)
     assert storage.location == "s3://bucket/jobs"
-    with pytest.raises(ConfigurationError, match="^teapot://x names no object store: "):
+    with pytest.raises(ConfigurationError, match="^teapot://x is not an object store: "):
         open_storage("teapot://x", CONFIG)
 
 

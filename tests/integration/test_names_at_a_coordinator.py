@@ -123,7 +123,7 @@ def test_a_coordinator_that_is_killed_and_started_again_hears_the_names(
         ):
             assert again == address
             _, errors = writer.communicate("go\n", timeout=PATIENCE_S)
-            assert 'is lost: nobody finds "numbers" until it is there again' in errors
+            assert 'is lost: readers cannot find "numbers" until it is back' in errors
             assert reader.communicate(timeout=PATIENCE_S) == ("499500\n", "")
 
 

@@ -375,9 +375,9 @@ async def test_strangers_are_refused_and_both_sides_are_told(tmp_path: Path) -> 
         "wrong name": Refused(
             "worker-1",
             known,
-            "its certificate is that of 'worker-9', it says 'worker-1'",
+            "its certificate is for 'worker-9', but its id is 'worker-1'",
             "identity",
-            "its certificate is that of 'worker-9', it says 'worker-1'",
+            "its certificate is for 'worker-9', but its id is 'worker-1'",
         ),
         # The worker proves itself first, so the stranger closes, and the worker cannot know why.
         "wrong secret": Refused(

@@ -36,7 +36,7 @@ def test_a_channel_ends_in_one_order(state: ChannelEnd, step: ChannelStep, follo
     for error in (RemoteProtocolError, LocalProtocolError):
         with pytest.raises(error) as refused:
             state.after(step, error, "channel 3")
-        assert str(refused.value) == f"{step.value} must not come on channel 3: {state.value}"
+        assert str(refused.value) == f"{step.value} must not arrive on channel 3: {state.value}"
 
 
 def test_the_table_has_every_state() -> None:

@@ -144,7 +144,9 @@ def test_an_event_is_refused_and_what_came_with_it_goes_back(
     """M1: an event buffer is rejected, and the buffers of the call are recycled."""
     ends = Ends()
     writer.start(1, ends)
-    with pytest.raises(LocalProtocolError, match="an event, EVENT_BUFFER, is no in-flight data"):
+    with pytest.raises(
+        LocalProtocolError, match="an event, EVENT_BUFFER, cannot be in-flight data"
+    ):
         writer.add_input(1, (0, 0), [Buffer.event(EVENT, b"e"), memory.buffer(b"1"), b"2"])
     assert ends.seen == []
 
@@ -334,7 +336,9 @@ def test_a_torn_row_of_chunks_is_refused(length: int) -> None:
     section = b"".join(block for _, block in whole.input_blocks())
     assert [*chunks_of(section, "f")] == [b"abc", b"defg"]
     if length != 7:
-        with pytest.raises(CheckpointCorruptedError, match="^f holds no row of what was in flight"):
+        with pytest.raises(
+            CheckpointCorruptedError, match="^f does not contain a list of in-flight data"
+        ):
             assert [*chunks_of(section[:length], "f")]
     assert [*chunks_of(b"", "f")] == []
 

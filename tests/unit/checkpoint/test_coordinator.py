@@ -183,7 +183,8 @@ def test_one_failure_more_than_may_be_fails_the_job() -> None:
     *ended, failure = books.completion_failed(2, NOT_WRITTEN, 2.5)
     assert ended == aborts(2)
     assert failure == FailJob(
-        "2 checkpoints failed in a row, of which 1 may (set_tolerable_checkpoint_failure_number); "
+        "2 checkpoints failed in a row, more than the 1 that are tolerated "
+        "(set_tolerable_checkpoint_failure_number); "
         "the last one, 2, because its metadata could not be written: not now"
     )
 
@@ -234,7 +235,7 @@ def test_missing_subtasks_are_counted_in_the_explanation() -> None:
     triggered(books, 1.0)
     *_, failure = books.tick(6.0)[:3]
     assert isinstance(failure, FailJob)
-    assert failure.explanation.endswith("at its time-out; 3 subtasks had not acknowledged it")
+    assert failure.explanation.endswith("within its time-out; 3 subtasks had not acknowledged it")
 
 
 def test_a_checkpoint_that_comes_too_early_fails_no_job() -> None:

@@ -54,7 +54,7 @@ def test_one_bit_that_is_flipped_is_found(bit: int) -> None:
     [
         (b"PAR1" + bytes(40), "is not a file of flinknet: it does not begin with b'flinkchk'"),
         (b"P", "is not a file of flinknet"),
-        (sealed(b"flinkchk\0\2", b"\x80"), "has version 2, and this flinknet reads version 1"),
+        (sealed(b"flinkchk\0\2", b"\x80"), "has version 2, but this flinknet reads version 1"),
         (FILE + b"\0", f"is torn: it has {len(FILE) + 1} bytes and should have {len(FILE)}"),
         (FILE[:-1] + bytes([FILE[-1] ^ 1]), "is damaged: its checksum is wrong"),
         (sealed(b"flinkchk\0\1", b"\x81"), "does not contain msgpack"),

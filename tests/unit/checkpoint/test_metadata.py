@@ -81,7 +81,7 @@ def test_exchanges_come_back_and_are_not_there_if_nothing_was_in_flight() -> Non
     [
         ({"partition": 0}, "two exchanges have one number"),
         ({"gate": 0}, "two exchanges have one number"),
-        ({"gate": -1}, "-1 is no count"),
+        ({"gate": -1}, "-1 is not a count"),
         ({"tag": 1}, "tag is a int"),
         ({"pointwise": None}, "pointwise is a NoneType"),
     ],
@@ -207,7 +207,9 @@ def test_invalid_metadata_is_refused_with_its_name(
 ) -> None:
     broken = content()
     break_it(broken)
-    with pytest.raises(CheckpointCorruptedError, match=r"^/jobs/1/metadata is no metadata of a"):
+    with pytest.raises(
+        CheckpointCorruptedError, match=r"^/jobs/1/metadata is not the metadata of a"
+    ):
         decode_metadata(put_in_envelope(broken, 8192), "/jobs/1/metadata")
 
 

@@ -209,7 +209,7 @@ async def test_metadata_in_another_s_place_is_refused(
     one, other = [await made(claimed, checkpoint_id) for checkpoint_id in (1, 2)]
     job = tmp_path / "job-1"
     (job / str(one.directory) / "metadata").replace(job / str(other.directory) / "metadata")
-    with pytest.raises(CheckpointCorruptedError, match="metadata is that of job-1/checkpoint-1"):
+    with pytest.raises(CheckpointCorruptedError, match="is the metadata of job-1/checkpoint-1"):
         await store.read_metadata(other.directory)
 
 

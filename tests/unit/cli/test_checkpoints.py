@@ -135,7 +135,7 @@ def test_an_unreadable_checkpoint_is_not_shown(
     change(file, "newer")
     status, shown, aside = call(capsys, "show", top / "job-1")
     assert (status, shown) == (2, "")
-    assert aside.startswith(f"flinknet: {file} has version 2, and this flinknet reads version 1")
+    assert aside.startswith(f"flinknet: {file} has version 2, but this flinknet reads version 1")
 
 
 def test_a_good_checkpoint_verifies(top: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,8 +24,8 @@ def refusal(**options: Any) -> str:
         ({"workers": -1}, "workers is -1: choose 1 to 1024 worker processes"),
         ({"workers": 1025}, "workers is 1025: choose 1 to 1024 worker processes"),
         ({"slots_per_worker": 0}, "slots_per_worker is 0: choose 1 to 4096"),
-        ({"coordinator_port": 65536}, "coordinator_port is 65536: a TCP port is 0"),
-        ({"data_port": -1}, "data_port is -1: a TCP port is 0"),
+        ({"coordinator_port": 65536}, "coordinator_port is 65536: choose 0"),
+        ({"data_port": -1}, "data_port is -1: choose 0"),
         ({"start_timeout_ms": 0}, "start_timeout_ms is 0: choose a positive duration"),
         (
             {"heartbeat_interval_ms": 1000, "heartbeat_timeout_ms": 1999},
@@ -70,7 +70,7 @@ def test_no_two_processes_are_given_one_port(
 def test_equal_ports_are_refused_with_both_options() -> None:
     message = refusal(data_port=7000, coordinator_port=7001, workers=2)
     assert message == (
-        "coordinator_port is 7001, which a worker takes too: the 2 workers listen on data_port "
+        "coordinator_port is 7001, which a worker uses too: the 2 workers listen on data_port "
         "7000 to 7001"
     )
     ClusterConfig(data_port=7000, coordinator_port=7002, workers=2)
@@ -88,7 +88,7 @@ def test_data_and_metrics_do_not_share_ports() -> None:
 def test_the_last_worker_needs_a_port_too() -> None:
     ClusterConfig(data_port=65534, workers=2)
     assert refusal(data_port=65534, workers=3) == (
-        "data_port 65534 with 3 workers goes over port 65535"
+        "data_port 65534 with 3 workers exceeds port 65535"
     )
 
 

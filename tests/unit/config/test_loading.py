@@ -367,7 +367,7 @@ def test_an_option_of_flinks_that_a_file_cannot_set_is_refused(
 @pytest.mark.parametrize("key", ["parallelism.default", "execution.checkpointing.interval"])
 def test_an_option_of_a_job_says_that_the_program_sets_it(cluster_toml: Path, key: str) -> None:
     cluster_toml.write_text(f"{key} = 2")
-    with pytest.warns(UserWarning, match=f"the option {key} in .* the program sets it"):
+    with pytest.warns(UserWarning, match=f"the option {key} in .* set it in the program"):
         assert load_settings(cluster_toml, {}, {}).config == FlinknetConfig()
 
 

@@ -410,7 +410,7 @@ OTHERS = [
         "flow_control is 'credit' here, 'off' at the peer: set the same",
     ),
     (replace(DIALLER, worker_id="worker-2"), "both sides have the worker id 'worker-2'"),
-    (replace(DIALLER, address="127.0.0.1:7002"), "it says it listens at '127.0.0.1:7002', as this"),
+    (replace(DIALLER, address="127.0.0.1:7002"), "its address is '127.0.0.1:7002', which is this"),
     *(
         (replace(DIALLER, address=address), "its address is")
         for address in (

@@ -91,7 +91,7 @@ def test_a_channel_that_sends_nothing_still_counts_its_credit(state: str) -> Non
 def test_event_credit_while_a_request_waits_is_a_violation() -> None:
     joined = Joined()
     joined.producer.receive(partition_request(0, P))
-    with pytest.raises(RemoteProtocolError, match="it has not said so of 0"):
+    with pytest.raises(RemoteProtocolError, match="not yet acknowledged is 0"):
         joined.producer.receive(about(M.ADD_EVENT_CREDIT, 0, 1))
     joined.close()
 

@@ -381,7 +381,7 @@ def test_sequence_numbers_are_in_order_for_any_view() -> None:
     reading = Reading(credit=2)
     finish(reading.partition)
     assert reading.send() is DataType.END_OF_DATA
-    with pytest.raises(AssertionError, match="END_OF_PARTITION must not come on channel 0"):
+    with pytest.raises(AssertionError, match="END_OF_PARTITION must not arrive on channel 0"):
         reading.send()
     reading.close()
 
@@ -620,6 +620,6 @@ def test_event_credit_for_what_was_not_sent_is_a_violation(events: int) -> None:
     ):
         reading.reader.add_event_credit(events)
     reading.reader.add_event_credit(1)
-    with pytest.raises(RemoteProtocolError, match="has not said so of 0"):
+    with pytest.raises(RemoteProtocolError, match="not yet acknowledged is 0"):
         reading.reader.add_event_credit(1)
     reading.close()

@@ -291,22 +291,22 @@ CUT_SHORT = {
     "END_OF_PARTITION without END_OF_DATA": (
         buffer_response(0, 0),
         end_of_partition_at(1),
-        "END_OF_PARTITION must not come on channel 0.*: its data has not ended",
+        "END_OF_PARTITION must not arrive on channel 0.*: its data has not ended",
     ),
     "data behind END_OF_DATA": (
         end_of_data_at(0),
         buffer_response(0, 1),
-        "data must not come on channel 0.*: its data has ended",
+        "data must not arrive on channel 0.*: its data has ended",
     ),
     "END_OF_DATA twice": (
         end_of_data_at(0),
         end_of_data_at(1),
-        "END_OF_DATA must not come on channel 0.*: its data has ended",
+        "END_OF_DATA must not arrive on channel 0.*: its data has ended",
     ),
     "END_OF_PARTITION before the acknowledgement": (
         end_of_data_at(0),
         end_of_partition_at(1),
-        "END_OF_PARTITION must not come on channel 0.*: its data has ended and has not been ack",
+        "END_OF_PARTITION must not arrive on channel 0.*: its data has ended and has not been ack",
     ),
 }
 """The first messages of a hostile producer, the forbidden message after them, and the error."""

@@ -458,9 +458,9 @@ LAWLESS: dict[str, tuple[Callable[[], list[Buffer]], str]] = {
     "END_OF_PARTITION without END_OF_DATA": (lambda: [event_of(END)], "its data has not ended"),
     "data behind END_OF_DATA": (
         lambda: [end_of_data(), builder_of(b"late").seal()],
-        "data must not come on channel 0",
+        "data must not arrive on channel 0",
     ),
-    "END_OF_DATA twice": (lambda: [end_of_data(), end_of_data()], "END_OF_DATA must not come"),
+    "END_OF_DATA twice": (lambda: [end_of_data(), end_of_data()], "END_OF_DATA must not arrive"),
     "END_OF_PARTITION before the acknowledgement": (
         lambda: [end_of_data(), event_of(END)],
         "has ended and has not been acknowledged",

@@ -167,7 +167,7 @@ async def test_a_checkpoint_waits_for_no_request_and_has_them_all(
         ((Doubled(), MINUTE, 0), "the capacity is 0: choose at least 1 request"),
         ((Doubled(), MINUTE, True), "the capacity is True"),
         ((3, MINUTE), "async_invoke needs a callable"),
-        ((len, MINUTE), "async_invoke of len is no coroutine function"),
+        ((len, MINUTE), "async_invoke of len is not a coroutine function"),
     ],
 )
 def test_invalid_arguments_are_refused(arguments: tuple[Any, ...], message: str) -> None:

@@ -305,7 +305,7 @@ def test_side_outputs_are_of_process_functions(environment: StreamExecutionEnvir
     processed = mapped.process(sort_out)
     with pytest.raises(ConfigurationError, match="needs an OutputTag, not 'even'"):
         processed.get_side_output("even")  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match='not about its side output "even"'):
+    with pytest.raises(ConfigurationError, match='not to its side output "even"'):
         processed.get_side_output(EVEN).name("other")
 
 

@@ -53,7 +53,7 @@ def test_refused_job_is_not_executed(executed: list[JobGraph]) -> None:
     environment = StreamExecutionEnvironment()
     environment.from_collection([1])
 
-    with pytest.raises(ConfigurationError, match="has no operator"):
+    with pytest.raises(ConfigurationError, match="has no operators"):
         environment.execute()
     assert executed == []
 

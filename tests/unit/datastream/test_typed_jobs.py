@@ -74,7 +74,7 @@ async def test_a_result_of_another_type_fails_its_operator(
 ) -> None:
     stream = environment.from_collection([1]).map(str, Types.INT()).set_parallelism(1).name("texts")
     stream.sink_to(CollectSink())
-    with pytest.raises(JobFailedError, match='operator "texts".*declared to be, Integer'):
+    with pytest.raises(JobFailedError, match='operator "texts".*to the declared type, Integer'):
         await collected(environment)
 
 
@@ -155,7 +155,7 @@ def test_a_projection_knows_its_type(environment: StreamExecutionEnvironment) ->
 
 def test_a_union_is_of_one_type(environment: StreamExecutionEnvironment) -> None:
     one = environment.from_collection([1], Types.INT())
-    with pytest.raises(ConfigurationError, match="one type, not of Integer and String"):
+    with pytest.raises(ConfigurationError, match="one type, not Integer and String"):
         one.union(environment.from_collection(["a"], Types.STRING()))
 
 

@@ -43,7 +43,7 @@ def test_a_context_shows_the_record_and_the_state() -> None:
     assert isinstance(context.get_broadcast_state(RULES), ReadOnlyBroadcastState)
     writing = BroadcastContext(view, ManualTime(7), states, read_only=False)
     assert writing.get_broadcast_state(RULES) is state
-    with pytest.raises(ConfigurationError, match='"others" is no broadcast state'):
+    with pytest.raises(ConfigurationError, match='"others" is not a broadcast state'):
         context.get_broadcast_state(MapStateDescriptor("others"))
 
 

@@ -70,7 +70,7 @@ class Total(AggregateFunction):
 
 
 def test_a_function_without_keys_has_no_state() -> None:
-    with pytest.raises(ConfigurationError, match='operator "tested" asks for keyed state'):
+    with pytest.raises(ConfigurationError, match='operator "tested" requests keyed state'):
         context().get_state(ValueStateDescriptor("count"))
 
 

@@ -27,7 +27,7 @@ def test_values_without_names() -> None:
     row = Row("Alice", 11)
     assert ("Alice" in row, len(row), repr(row)) == (True, 2, "<Row('Alice', 11)>")
     assert row.field_names() is None
-    with pytest.raises(TypeError, match="no dict"):
+    with pytest.raises(TypeError, match="cannot become a dict"):
         row.as_dict()
     row.set_field_names(["name", "age"])
     assert row.age == 11

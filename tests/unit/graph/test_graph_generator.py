@@ -332,7 +332,7 @@ def test_operators_that_nothing_reads_run_and_sources_do_not(
 def test_job_without_operator(environment: StreamExecutionEnvironment) -> None:
     numbers(environment)
 
-    with pytest.raises(ConfigurationError, match='job "empty" has no operator'):
+    with pytest.raises(ConfigurationError, match='job "empty" has no operators'):
         environment.job_graph("empty")
 
 

@@ -102,5 +102,5 @@ def test_modules_beside_the_program_travel_by_value(tmp_path: Path) -> None:
     assert taken.returncode == 0, taken.stderr.decode()
     computed, refusal = taken.stdout.decode().splitlines()
     assert computed == "19 33 module"
-    assert "helpers.locked has not come to the worker" in refusal
+    assert "helpers.locked was not sent to the worker" in refusal
     assert "cannot pickle '_thread.lock' object" in refusal

@@ -219,7 +219,7 @@ def test_broadcast_records_cannot_be_redistributed(tmp_path: Path) -> None:
     in_flight = {index: {(0, 0): [pack((0, index))]} for index in range(2)}
     metadata = checkpoint(tmp_path, old, in_flight, {})
     assert read(tmp_path, metadata, old) == [[(0, (0, 0))], [(0, (0, 1))]]
-    with pytest.raises(StateError, match="broadcast exchange .* to 3 subtasks in the place of 2"):
+    with pytest.raises(StateError, match="broadcast exchange .* from 2 to 3 subtasks"):
         read(tmp_path, metadata, new)
 
 

@@ -82,7 +82,7 @@ async def test_a_coordinator_that_is_started_anew_is_told_the_names_again(
         assert await waiting == ["127.0.0.1:1"]
         await published.__aexit__(None, None, None)
         assert await names.look("readings", 1, 0.0) == []
-    assert 'nobody finds "readings" until it is there again' in caplog.text
+    assert 'readers cannot find "readings" until it is back' in caplog.text
 
 
 async def test_a_coordinator_with_another_token_is_not_told_names(

@@ -408,7 +408,7 @@ async def test_a_peer_that_echoes_what_it_gets_is_none() -> None:
         dialled = await host.connected()
         opening = await dialled.reader.readexactly(32)
         dialled.send(opening)
-        assert "sent Opening when it was not its turn" in str(await refused)
+        assert "sent Opening out of turn" in str(await refused)
         assert await dialled.read_to_end() == b""
 
 

@@ -134,7 +134,7 @@ async def test_a_worker_with_the_certificate_of_another_is_refused(authority: Au
         environment(authority.tls("worker-1"), "worker-2") as dialling,
     ):
         error = await error_of(dialling, accepting)
-        assert "its certificate is that of 'worker-1', it says 'worker-2'" in str(error)
+        assert "its certificate is for 'worker-1', but its id is 'worker-2'" in str(error)
         assert [(one.reason, one.sockets) for one in peers(accepting).refused] == [("identity", 1)]
 
 
@@ -424,7 +424,9 @@ def test_other_addresses_than_loopback_need_authentication(authority: Authority)
     NetworkEnvironment(host="192.0.2.1", tls=tls)
     with pytest.raises(ConfigurationError, match=r"192\.0\.2\.1.*secret.*TLS.*loopback"):
         NetworkEnvironment(host="192.0.2.1")
-    with pytest.raises(ConfigurationError, match=r"0\.0\.0\.0 is every address .*advertised"):
+    with pytest.raises(
+        ConfigurationError, match=r"0\.0\.0\.0 stands for every address .*advertised"
+    ):
         NetworkEnvironment(host="0.0.0.0", secret="s")
 
 

@@ -61,12 +61,12 @@ async def test_a_writer_without_a_reader_fails_at_its_deadline(
                     "p", subpartitions=2, partitioner=RebalancePartitioner()
                 ):
                     pass
-        assert "nobody asked for subpartition 0, 1 of partition p" in str(raised.value)
+        assert "no consumer requested subpartition 0, 1 of partition p" in str(raised.value)
         assert "rendezvous_timeout_ms" in str(raised.value)
         assert "start its consumer" in str(raised.value)
         lines = [line for line in caplog.messages if "waits for its consumer" in line]
         assert len(lines) == 1
-        with pytest.raises(ProducerFailedError, match="nobody asked for subpartition 0, 1"):
+        with pytest.raises(ProducerFailedError, match="no consumer requested subpartition 0, 1"):
             await read_all(environment, environment.address)
         await assert_nothing_is_held(environment)
 
@@ -84,7 +84,7 @@ async def test_the_readers_that_came_hear_for_whom_the_writer_waited_in_vain(rem
         with pytest.raises(ConsumerNotFoundError, match="subpartition 1 of partition p"):
             while True:
                 await writer.emit("a record of some length")
-        with pytest.raises(ProducerFailedError, match="nobody asked for subpartition 1"):
+        with pytest.raises(ProducerFailedError, match="no consumer requested subpartition 1"):
             await reading
 
 

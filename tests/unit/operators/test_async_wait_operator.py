@@ -219,7 +219,9 @@ async def test_a_request_that_takes_too_long_is_over() -> None:
     never = Answered()
     async with Waiting(never, timeout_ms=1) as harness:
         await harness.process("slow")
-        with pytest.raises(JobFailedError, match="the request for 'slow' was not done in time"):
+        with pytest.raises(
+            JobFailedError, match="the request for 'slow' was not completed in time"
+        ):
             await harness.end_of_input()
 
     async def forever(value: Any) -> None:
@@ -227,7 +229,9 @@ async def test_a_request_that_takes_too_long_is_over() -> None:
 
     async with Waiting(forever, timeout_ms=1) as harness:
         await harness.process("slow")
-        with pytest.raises(JobFailedError, match="the request for 'slow' was not done in time"):
+        with pytest.raises(
+            JobFailedError, match="the request for 'slow' was not completed in time"
+        ):
             await harness.end_of_input()
 
 
@@ -413,7 +417,7 @@ def test_a_function_must_not_block_all_others_by_mistake() -> None:
     async def waiting(value: Any) -> list[Any]:
         return [value]
 
-    with pytest.raises(ConfigurationError, match="async_invoke of blocking is no coroutine"):
+    with pytest.raises(ConfigurationError, match="async_invoke of blocking is not a coroutine"):
         operator_of(blocking)
     with pytest.raises(ConfigurationError, match="cannot run in a thread: omit in_thread"):
         operator_of(waiting, in_thread=True)

@@ -389,7 +389,7 @@ async def test_state_needs_a_key() -> None:
             runtime_context.get_state(ValueStateDescriptor("sum"))
 
     operator = MapOperator(Stateful())
-    with pytest.raises(ConfigurationError, match='"tested" asks for keyed state'):
+    with pytest.raises(ConfigurationError, match='"tested" requests keyed state'):
         await operator.open(Harness(operator).context)
 
 

@@ -29,7 +29,7 @@ async def test_results_are_made_what_is_declared(stamped: bool) -> None:
         await emit(TimestampedBatch([(1, 2)], [5]) if stamped else [(1, 2)])
         assert kept == ([(5, [1, 2])] if stamped else [[1, 2]])
         with pytest.raises(
-            JobFailedError, match=r'"tested" \(1/1\) failed to make its result what'
+            JobFailedError, match=r'"tested" \(1/1\) failed to convert its result to'
         ):
             await emit(TimestampedBatch(["a"], [5]) if stamped else ["a"])
         assert typed(keep, operator, Types.PICKLED_BYTE_ARRAY()) is keep

@@ -1001,7 +1001,7 @@ def test_events_may_follow_the_end_of_the_data() -> None:
     arranged.end_data()
     arranged.add_event(BARRIER)
     for write in (lambda: arranged.add(b"late"), arranged.end_data):
-        with pytest.raises(LocalProtocolError, match="must not come on subpartition 0"):
+        with pytest.raises(LocalProtocolError, match="must not arrive on subpartition 0"):
             write()
     assert take_all(arranged.subpartition) == [END_OF_DATA, BARRIER]
     arranged.subpartition.resume_consumption()
@@ -1013,11 +1013,11 @@ def test_events_may_follow_the_end_of_the_data() -> None:
 
 def test_a_partition_does_not_end_before_its_data_is_processed() -> None:
     arranged = Arranged()
-    with pytest.raises(LocalProtocolError, match="END_OF_PARTITION must not come.*not ended"):
+    with pytest.raises(LocalProtocolError, match="END_OF_PARTITION must not arrive.*not ended"):
         arranged.add_event(END, b"\x90")
     arranged.end_data()
     assert take_all(arranged.subpartition) == [END_OF_DATA]
-    with pytest.raises(LocalProtocolError, match="END_OF_PARTITION must not come.*acknowledged"):
+    with pytest.raises(LocalProtocolError, match="END_OF_PARTITION must not arrive.*acknowledged"):
         arranged.add_event(END, b"\x90")
     assert take_all(arranged.subpartition) == []
 

@@ -450,7 +450,7 @@ def test_the_life_of_a_partition_and_its_requests_is_logged(
         "channel 7 of worker-1 waits for its partition",
     ]
     assert caplog.messages[-2].startswith(
-        "channel 7 of worker-1 waits no longer: the partition was not registered within 10 s"
+        "channel 7 of worker-1 stopped waiting: the partition was not registered within 10 s"
     )
     assert caplog.messages[-1] == "partition p released"
 

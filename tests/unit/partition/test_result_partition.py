@@ -572,9 +572,9 @@ def test_no_data_follows_its_end() -> None:
     views = [view_of(partition, index) for index in range(2)]
     partition.notify_end_of_data()
     for write in (lambda: partition.request_builder(1), partition.request_broadcast_builder):
-        with pytest.raises(LocalProtocolError, match="data must not come on subpartition"):
+        with pytest.raises(LocalProtocolError, match="data must not arrive on subpartition"):
             write()
-    with pytest.raises(LocalProtocolError, match="END_OF_DATA must not come on subpartition 0"):
+    with pytest.raises(LocalProtocolError, match="END_OF_DATA must not arrive on subpartition 0"):
         partition.broadcast_event(END_OF_DATA, b"\x91\x01")
     assert partition.statistics().pool.in_use == 0
     partition.broadcast_event(EVENT, b"event")

@@ -404,7 +404,7 @@ def test_keys_are_made_what_their_type_says(form: ModuleType) -> None:
     key = form.ConvertedKey(itemgetter(0), conversion)
     assert [*map(key, [(1,), (0.5,)])] == [1.0, 0.5]
     assert type(key((1,))) is float
-    with pytest.raises(TypeError, match="is no number, and the type is Double"):
+    with pytest.raises(TypeError, match="is no number, but the type is Double"):
         key(("a",))
     with pytest.raises(IndexError):
         key(())

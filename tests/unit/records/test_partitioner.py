@@ -462,5 +462,5 @@ def test_records_that_go_one_way_are_divided_at_once() -> None:
 def test_a_partitioner_that_cuts_no_records_is_not_to_be_asked() -> None:
     partitioner = ForwardPartitioner()
     assert not partitioner.cuts_records
-    with pytest.raises(AssertionError, match="ForwardPartitioner does not cut records"):
+    with pytest.raises(AssertionError, match="ForwardPartitioner does not split records"):
         partitioner.cut([1])

@@ -808,7 +808,7 @@ def test_a_blocking_event_that_is_not_resumed_is_an_error() -> None:
     """It would block its producer forever."""
     arranged = Arranged()
     arranged.arrive(b"\x90", data_type=DataType.ALIGNED_CHECKPOINT_BARRIER)
-    with pytest.raises(RemoteProtocolError, match="ALIGNED_CHECKPOINT_BARRIER, which nobody"):
+    with pytest.raises(RemoteProtocolError, match="ALIGNED_CHECKPOINT_BARRIER, which this reader"):
         run(arranged.reader.next_batch())
     arranged.close()
 

@@ -303,5 +303,5 @@ def test_a_record_that_cannot_be_copied_is_an_error_of_the_operator() -> None:
 
     failures: list[Exception] = []
     with_copies(lambda records: None, failures.append)([Uncopied()])
-    assert "Uncopied, which can be changed and cannot be copied" in str(failures[0])
+    assert "Uncopied, which is mutable and cannot be copied" in str(failures[0])
     assert "only one of me); get_config().enable_object_reuse()" in str(failures[0])

@@ -18,7 +18,7 @@ def test_every_pair_of_state_and_step(state: ExecutionState, step: ExecutionStep
         return
     with pytest.raises(LocalProtocolError) as refused:
         state.after(step, "it")
-    assert str(refused.value) == f"it takes no step {step.name}: {state.value}"
+    assert str(refused.value) == f"it cannot take the step {step.name}: {state.value}"
 
 
 def test_the_docstring_shows_the_table() -> None:

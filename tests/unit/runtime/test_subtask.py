@@ -532,7 +532,9 @@ async def test_a_subtask_goes_through_its_states(released: asyncio.Event) -> Non
         running = asyncio.create_task(subtask.run())
         await until(lambda: subtask.io_metrics().records_in == 1)
         assert subtask.statistics().state == "RUNNING"
-        with pytest.raises(LocalProtocolError, match=r'subtask "Source: held.* takes no step RUN'):
+        with pytest.raises(
+            LocalProtocolError, match=r'subtask "Source: held.* cannot take the step RUN'
+        ):
             await subtask.run()
         assert subtask.statistics().state == "RUNNING"
         released.set()

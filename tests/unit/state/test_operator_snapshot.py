@@ -166,5 +166,5 @@ def test_state_of_another_operator_or_version_is_refused() -> None:
         read([with_body({}, version=2)], 0, 1)
     with pytest.raises(CheckpointCorruptedError, match="its content is invalid"):
         read([with_body({"uid": "flights", "states": [["a", "no mode", None, []]]})], 0, 1)
-    with pytest.raises(StateError, match="of uid other cannot be that of uid flights"):
+    with pytest.raises(StateError, match="of uid other cannot be restored to uid flights"):
         read([with_body({"uid": "other", "states": []})], 0, 1)

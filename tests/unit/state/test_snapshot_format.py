@@ -99,5 +99,5 @@ def test_a_header_that_says_what_cannot_be(change: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("group", [b"ab", RUN.pack(0, 1, 5) + b"abc"])
 def test_a_group_that_ends_inside_a_run(group: bytes) -> None:
-    with pytest.raises(CheckpointCorruptedError, match="key group 1 is cut"):
+    with pytest.raises(CheckpointCorruptedError, match="key group 1 is truncated"):
         list(runs_of(GroupPlace(1, 0, len(group), crc32(group)), memoryview(group)))

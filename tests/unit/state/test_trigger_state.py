@@ -75,7 +75,7 @@ def test_a_state_of_a_trigger_neither_expires_nor_has_a_serializer() -> None:
 
 
 def test_an_object_other_than_a_descriptor_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="by a descriptor, not str"):
+    with pytest.raises(ConfigurationError, match="with a descriptor, not str"):
         state_in({}, "seen")
 
 

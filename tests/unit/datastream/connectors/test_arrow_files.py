@@ -190,7 +190,7 @@ async def test_column_that_is_not_there(parquet: Path) -> None:
     [
         ("missing", "missing does not exist"),
         ("empty", "empty holds no Parquet or Arrow file"),
-        ("table.csv", "table.csv is of an unknown kind"),
+        ("table.csv", "table.csv has an unknown suffix"),
     ],
 )
 def test_path_without_records(tmp_path: Path, name: str, message: str) -> None:

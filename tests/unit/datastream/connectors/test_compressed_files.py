@@ -84,5 +84,7 @@ def test_zeros_between_the_streams_of_xz(tmp_path: Path) -> None:
 
 def test_a_compression_that_no_source_knows(tmp_path: Path) -> None:
     (tmp_path / "a.txt.zip").touch()
-    with pytest.raises(ConfigurationError, match=r"a\.txt\.zip is compressed as no source"):
+    with pytest.raises(
+        ConfigurationError, match=r"a\.txt\.zip has a compression that sources do not"
+    ):
         TextFileSource(tmp_path / "a.txt.zip")

@@ -108,7 +108,7 @@ async def test_a_byte_order_mark_stands_once_in_a_file(tmp_path: Path, encoding:
 @pytest.mark.parametrize(
     ("sink", "good", "bad", "message"),
     [
-        (CsvSink, ("a",), (b"a",), "ValueError: CSV has no bytes"),
+        (CsvSink, ("a",), (b"a",), "ValueError: CSV cannot hold bytes"),
         (CsvSink, ("a",), ("\ud800",), "UnicodeEncodeError"),
         (CsvSink, ("a",), ("a", "b"), "ValueError: a record has 2 values for 1 columns"),
         (JsonLinesSink, 1, "\ud800", "UnicodeEncodeError"),
@@ -131,7 +131,9 @@ async def test_a_field_that_is_too_long_to_be_read(
 ) -> None:
     monkeypatch.setattr(encoders, "FIELD_CHARACTERS_MAX", 1_000)
     await written(CsvSink(tmp_path / "some", ["a"]), [("x" * 1_000,), ("y" * 1_000,)])
-    with pytest.raises(JobFailedError, match="a text of 1,001 characters is longer than a field"):
+    with pytest.raises(
+        JobFailedError, match="a text of 1,001 characters is longer than the limit of a field"
+    ):
         await written(CsvSink(tmp_path / "none", ["a"]), [("x" * 1_001,)])
 
 

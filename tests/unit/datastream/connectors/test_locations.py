@@ -17,7 +17,9 @@ def test_paths_and_urls_of_files_are_paths() -> None:
     assert location_of(Path("/some/dir")) == Path("/some/dir")
     assert location_of("file:///some/a%20dir") == Path("/some/a dir")
     assert location_of("file://localhost/some") == Path("/some")
-    with pytest.raises(ConfigurationError, match="is on another machine, some: a path has three"):
+    with pytest.raises(
+        ConfigurationError, match="is on another machine, some: write a local path with three"
+    ):
         location_of("file://some/dir")
 
 
@@ -39,5 +41,7 @@ def test_an_unreachable_location_names_a_remedy(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ConfigurationError, match=r"s3://a/b cannot be used: Install s3fs"):
         RemoteLocation("s3://a/b").filesystem()
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(ConfigurationError, match=r"s3://a/b is no path .* flinknet\[fsspec\]"):
+    with pytest.raises(
+        ConfigurationError, match=r"s3://a/b is not a local path.* flinknet\[fsspec\]"
+    ):
         RemoteLocation("s3://a/b").filesystem()

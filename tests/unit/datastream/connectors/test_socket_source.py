@@ -62,7 +62,7 @@ async def test_input_without_a_delimiter_is_refused() -> None:
 async def test_an_unreachable_server_is_named() -> None:
     async with sending(b"") as port:
         pass
-    with pytest.raises(JobFailedError, match=f"nobody can be reached at 127.0.0.1:{port} .*nc -lk"):
+    with pytest.raises(JobFailedError, match=f"cannot connect to 127.0.0.1:{port} .*nc -lk"):
         await received(SocketSource("127.0.0.1", port))
 
 

@@ -449,7 +449,7 @@ def test_a_batch_over_the_limit_is_not_cut(way: str) -> None:
     columns = Columns(4, ColumnHashPartitioner("number"), record_bytes_max=9_000)
     batch = pa.record_batch({"number": range(2_000)})
     with pytest.raises(
-        SerializationError, match=r"to be cut has 16\d\d\d bytes; the limit is 9000 \(record_bytes"
+        SerializationError, match=r"to split has 16\d\d\d bytes; the limit is 9000 \(record_bytes"
     ):
         emit(columns.writer, [batch], way)
     assert columns.take_all() == [[]] * 4

@@ -82,7 +82,7 @@ def test_records_other_than_batches_may_be_cut_at_any_size() -> None:
 def test_a_batch_that_is_to_be_cut_is_held_against_the_limit_first() -> None:
     batch = pa.record_batch({"number": pa.array(range(100), pa.int64())})
     RecordLimits(10_000, 1).check_uncut(batch)
-    with pytest.raises(SerializationError, match="to be cut has 944 bytes; the limit is 100"):
+    with pytest.raises(SerializationError, match="to split has 944 bytes; the limit is 100"):
         RecordLimits(100, 1).check_uncut(batch)
 
 

@@ -84,7 +84,7 @@ class DataError(Exception):
 @pytest.mark.parametrize(
     ("types", "reason"),
     [
-        ([int], "int cannot be registered: it is no dataclass"),
+        ([int], "int cannot be registered: it is not a dataclass"),
         ([dict], "dict cannot be registered"),
         ([object], "object cannot be registered"),
         ([type("Plain", (), {})], "Plain cannot be registered"),
@@ -95,8 +95,8 @@ class DataError(Exception):
         ({2**32: Colour}, "choose 0"),
         ({"a": Colour}, "under 'a'"),
         ({True: Colour}, "under True"),
-        ([DataList], "DataList cannot be registered: it has more than its fields"),
-        ([DataError], "DataError cannot be registered: it has more than its fields"),
+        ([DataList], "DataList cannot be registered: it has state besides its fields"),
+        ([DataError], "DataError cannot be registered: it has state besides its fields"),
         ([AbstractData], "Abstract cannot be registered"),
     ],
 )
@@ -132,7 +132,7 @@ def test_a_class_that_differs_at_the_other_end_is_told() -> None:
     with pytest.raises(ValueError, match="no class is registered here under number 0"):
         unpack([Colour], data)
     data = RecordPacker([Frozen, Colour]).pack(Colour.RED)
-    with pytest.raises(ValueError, match="no member of OtherColour here: .*RED"):
+    with pytest.raises(ValueError, match="not a member of OtherColour here: .*RED"):
         unpack([Frozen, OtherColour], data)
 
 

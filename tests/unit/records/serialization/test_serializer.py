@@ -120,8 +120,8 @@ def test_the_limits_are_those_of_the_configuration() -> None:
         assert unpack(pack(passes)) == passes
     for refused, limit in (
         (b"x" * ((1 << 16) + 1), "max_bin_len"),
-        ((0,) * 33_100, "more than 33024 elements together|max_array_len.33024"),
-        ((row, dict.fromkeys(range(501))), "501 keys together .* more than 500"),
+        ((0,) * 33_100, "more than 33024 elements in total|max_array_len.33024"),
+        ((row, dict.fromkeys(range(501))), "501 keys in total .* more than 500"),
     ):
         with pytest.raises(ValueError, match=limit):
             unpack(pack(refused))
@@ -501,7 +501,7 @@ def test_the_elements_of_a_record_are_limited_together(segment_bytes: int) -> No
         record = nested(elements, 4_000)
         assert read_all(RecordDeserializer(unpacker, memory), cut([record], segment_bytes))
     if segment_bytes == 300:
-        with pytest.raises(ValueError, match="more than 200 elements together"):
+        with pytest.raises(ValueError, match="more than 200 elements in total"):
             read_all(RecordDeserializer(unpacker, memory), cut([nested(201, 4_000)], segment_bytes))
 
 

@@ -171,7 +171,7 @@ def test_a_record_is_not_restored_into_another() -> None:
     record = SpanningRecord(make_memory(record_bytes_max=20))
     record.restore([])
     append(record, b"begun")
-    with pytest.raises(LocalProtocolError, match="stands inside a record, 5 bytes"):
+    with pytest.raises(LocalProtocolError, match="is inside a record, 5 bytes"):
         record.restore([b"other"])
     record.release()
     with pytest.raises(ValueError, match="more than 20 bytes"):

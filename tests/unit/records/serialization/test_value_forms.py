@@ -150,8 +150,8 @@ def forms() -> ValueForms:
     ("value", "reason"),
     [
         (2**64, "an int has at most 64 bits"),
-        (Amount(1), "Amount is derived from Decimal, and would arrive as one"),
-        (object(), "object has no form on the wire"),
+        (Amount(1), "Amount is derived from Decimal, and would arrive as Decimal"),
+        (object(), "object cannot be serialised"),
     ],
     ids=["int", "Decimal", "object"],
 )

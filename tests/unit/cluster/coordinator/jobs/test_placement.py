@@ -94,9 +94,11 @@ def test_where_nothing_goes_on_a_part_takes_free_slots() -> None:
     again = placement.redeployed(graph, "job", 1, offers, RIGHT, [(0, 0)])
     assert again.assignment(1) == {"worker-0": [(2, 0), (3, 0)], "worker-2": [(2, 1), (3, 1)]}
     with pytest.raises(
-        InsufficientSlotsError, match="2 slots for the part of it .* and 1 are free"
+        InsufficientSlotsError, match="2 slots for the restarted part, but 1 are free"
     ):
         placement.redeployed(graph, "job", 1, workers("worker-9", slots=1), RIGHT, [])
     offers[1].occupied["other", 0] = offers[2].occupied["other", 0] = 1
-    with pytest.raises(InsufficientSlotsError, match="1 slots for the part .* 0 are free on 3 wor"):
+    with pytest.raises(
+        InsufficientSlotsError, match="1 slots for the restarted part, but 0 are free on 3 wor"
+    ):
         placement.redeployed(graph, "job", 1, offers, RIGHT, [(0, 0)])

@@ -47,7 +47,7 @@ async def test_a_savepoint_is_written_where_it_was_asked_for(tmp_path: Path) -> 
             await client.savepoint(job_id, str(tmp_path / "file"))
         assert record.execution.cause is None, "the job goes on"
         await cancel(cluster, record)
-        with pytest.raises(JobError, match="is CANCELED: a savepoint needs a job whose"):
+        with pytest.raises(JobError, match="is CANCELED: a savepoint needs all subtasks"):
             await client.savepoint(job_id, str(tmp_path))
 
 
