@@ -401,9 +401,9 @@ class CheckpointCoordinator:
         if checkpoint.can_be_subsumed:
             self._due_at = now + self._interval_s
             self._is_hastened = False
-        return self._have_begin(checkpoint, self._unfinished.roots())
+        return self._trigger_subtasks(checkpoint, self._unfinished.roots())
 
-    def _have_begin(
+    def _trigger_subtasks(
         self, checkpoint: PendingCheckpoint, subtasks: tuple[SubtaskId, ...]
     ) -> Trigger:
         checkpoint.triggered.update(subtasks)
@@ -420,7 +420,7 @@ class CheckpointCoordinator:
             if checkpoint.state is CheckpointState.PENDING:
                 new = checkpoint.missing.intersection(roots) - checkpoint.triggered
                 if new:
-                    orders.append(self._have_begin(checkpoint, tuple(sorted(new))))
+                    orders.append(self._trigger_subtasks(checkpoint, tuple(sorted(new))))
         return orders
 
     def _hasten(self) -> None:

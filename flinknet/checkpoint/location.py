@@ -8,7 +8,7 @@ from flinknet.config import CheckpointingConfig
 from flinknet.config.local_path import is_process_local, local_path
 from flinknet.errors import ConfigurationError
 
-__all__ = ["absolute_place", "open_storage"]
+__all__ = ["absolute_location", "open_storage"]
 
 
 def open_storage(location: str, config: CheckpointingConfig) -> Storage:
@@ -46,7 +46,7 @@ def open_storage(location: str, config: CheckpointingConfig) -> Storage:
         raise ConfigurationError(f"{location} is not an object store: {reason}") from cause
 
 
-def absolute_place(location: str) -> str:
+def absolute_location(location: str) -> str:
     """Return the location in a form for other processes: relative paths are made absolute."""
     path = local_path(location) if location else None
     return location if path is None else str(path.absolute())

@@ -90,9 +90,9 @@ class UnfinishedSubtasks:
             return []
         self._finished.add(subtask)
         if subtask in self._awaiting:
-            self._cease_to_await(subtask)
+            self._stop_awaiting(subtask)
             return []
-        return self._cease_to_emit(subtask)
+        return self._stop_emitting(subtask)
 
     def await_final(self, subtask: SubtaskId, taken: int) -> list[SubtaskId]:
         """Let a subtask await its final checkpoint, the first one after ``taken``.
@@ -103,9 +103,9 @@ class UnfinishedSubtasks:
             return []
         freed: list[SubtaskId] = []
         if subtask in self._awaiting:
-            self._cease_to_await(subtask)
+            self._stop_awaiting(subtask)
         else:
-            freed = self._cease_to_emit(subtask)
+            freed = self._stop_emitting(subtask)
         self._awaiting[subtask] = taken
         self._taken[taken] += 1
         # Its inputs have ended, so no barrier reaches it any more: it is a root itself.
@@ -119,7 +119,7 @@ class UnfinishedSubtasks:
     def _is_free(self, vertex: int) -> bool:
         return not any(self._emitting[read] for read in self._inputs[vertex])
 
-    def _cease_to_emit(self, subtask: SubtaskId) -> list[SubtaskId]:
+    def _stop_emitting(self, subtask: SubtaskId) -> list[SubtaskId]:
         vertex = subtask[0]
         if subtask not in self._subtasks:  # The attempt does not run yet.
             return []
@@ -134,7 +134,7 @@ class UnfinishedSubtasks:
             if one not in self._finished
         ]
 
-    def _cease_to_await(self, subtask: SubtaskId) -> None:
+    def _stop_awaiting(self, subtask: SubtaskId) -> None:
         taken = self._awaiting.pop(subtask)
         self._taken[taken] -= 1
         if not self._taken[taken]:
@@ -142,14 +142,14 @@ class UnfinishedSubtasks:
 
     def _count(self) -> None:
         self._taken = Counter(self._awaiting.values())
-        self._emitting = Counter(vertex for vertex, index in self._that_emit())
+        self._emitting = Counter(vertex for vertex, index in self._emitting_subtasks())
 
-    def _that_emit(self) -> Iterator[SubtaskId]:
+    def _emitting_subtasks(self) -> Iterator[SubtaskId]:
         return (subtask for subtask in self if subtask not in self._awaiting)
 
     def check_invariants(self) -> None:
         """Raise AssertionError if counts and sets are inconsistent."""
         assert not self._finished & self._awaiting.keys(), "a finished subtask awaits a checkpoint"
         assert self._taken == Counter(self._awaiting.values()), "waiting subtasks are miscounted"
-        emitting = Counter(vertex for vertex, index in self._that_emit())
+        emitting = Counter(vertex for vertex, index in self._emitting_subtasks())
         assert +self._emitting == emitting, "emitting subtasks are miscounted"

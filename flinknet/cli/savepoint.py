@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flinknet.checkpoint.location import absolute_place
+from flinknet.checkpoint.location import absolute_location
 from flinknet.cli.arguments import (
     AsJson,
     ConfigFile,
@@ -42,7 +42,7 @@ def savepoint(
     FLINKNET_CLUSTER_TOKEN is the cluster's token. Exit status: 0 written, 1 the job is not running,
     2 refused, no such job, or the savepoint failed.
     """
-    place = None if directory is None else absolute_place(directory)
+    place = None if directory is None else absolute_location(directory)
     location = asyncio.run(_savepoint(cluster_client(cluster, config), job, place))
     print(json.dumps({"location": location}) if as_json else location)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flinknet.checkpoint.location import absolute_place
+from flinknet.checkpoint.location import absolute_location
 from flinknet.cli.arguments import (
     AsJson,
     ConfigFile,
@@ -43,7 +43,7 @@ def stop(
     FLINKNET_CLUSTER_TOKEN is the cluster's token. Exit status: 0 the job has ended, 1 it was not
     running, 2 refused, no such job, or the savepoint failed.
     """
-    place = None if savepoint_path is None else absolute_place(savepoint_path)
+    place = None if savepoint_path is None else absolute_location(savepoint_path)
     location = asyncio.run(_stop(cluster_client(cluster, config), job, place, drain=drain))
     print(json.dumps({"location": location}) if as_json else location)
 

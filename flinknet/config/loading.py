@@ -273,7 +273,7 @@ def _from_file(path: Path) -> Iterator[tuple[str, object, Origin]]:
         # A key or table that is not flinknet's may use Flink's option names.
         if name not in options() or isinstance(written, dict):
             of_flink = dict(_leaves(name, written))
-            if of_flink and all(key in FLINK_OPTIONS or _is_flinks(key) for key in of_flink):
+            if of_flink and all(key in FLINK_OPTIONS or _is_flink_option(key) for key in of_flink):
                 yield from _from_flink_options(of_flink, path)
                 continue
         _require_option(name, f"in {path}", is_section=isinstance(written, dict))
@@ -297,7 +297,7 @@ def _from_flink_options(
             warn_ignored(key, stacklevel=1)
 
 
-def _is_flinks(key: str) -> bool:
+def _is_flink_option(key: str) -> bool:
     if is_of_a_job(key):
         return True
     try:

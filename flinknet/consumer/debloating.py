@@ -167,12 +167,12 @@ class BufferDebloater:
         self._average_bytes = average
         size = int(average + 0.5)
         self._estimated_ms = size * buffers * 1000 / max(1.0, throughput)
-        if not self._worth_telling(size):
+        if not self._is_significant(size):
             return None
         self.buffer_bytes = size
         return size
 
-    def _worth_telling(self, size: int) -> bool:
+    def _is_significant(self, size: int) -> bool:
         # A bound is announced after any change, and other sizes only after a large enough one.
         if size in (self._config.segment_bytes_min, self._segment_bytes):
             return size != self.buffer_bytes

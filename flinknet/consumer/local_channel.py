@@ -59,7 +59,7 @@ class LocalInputChannel(InputChannel):
     def notify_data_available(self) -> None:
         """Handle that the view has a buffer to poll."""
         view = self._view
-        assert view is not None, "the partition notified another reader"
+        assert view is not None, "the partition notified a reader without a view"
         failure = view.failure_cause()
         if failure is not None:
             self.fail(failure)
@@ -70,7 +70,7 @@ class LocalInputChannel(InputChannel):
 
     def notify_barrier_queued(self) -> None:
         """Announce a queued barrier that can time out, in front of the queue."""
-        assert self._view is not None, "the partition notified another reader"
+        assert self._view is not None, "the partition notified a reader without a view"
         body = self._view.timeoutable_barrier()
         if body is not None:
             self._announcement = Buffer.event(*announcement_of(body))

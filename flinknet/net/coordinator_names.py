@@ -98,14 +98,14 @@ class CoordinatorNames(PartitionNames):
             "worker_id": worker_id,
             "address": address,
         }
-        held = await self._say(body)
+        held = await self._publish_at_coordinator(body)
         keeper = asyncio.get_running_loop().create_task(self._keep(held, body))
 
         async def withdraw(failed: FailedProducer | None) -> None:
             try:
                 # The coordinator drops the name with the connection, so withdraw it first.
                 with suppress(FlinknetError):
-                    last_words = None if failed is None else self._said_of(failed)
+                    last_words = None if failed is None else self._failure_fields(failed)
                     async with self._request(_WITHDRAW_S, "DELETE", f"/{publication}", last_words):
                         pass  # the coordinator has dropped the name
             finally:
@@ -118,7 +118,7 @@ class CoordinatorNames(PartitionNames):
 
         return withdraw
 
-    async def look(
+    async def look_up(
         self, name: str, producers: int, wait_s: float, subpartition: int = 0
     ) -> list[str]:
         loop = asyncio.get_running_loop()
@@ -163,10 +163,10 @@ class CoordinatorNames(PartitionNames):
             tls=self._tls,
         )
 
-    def _said_of(self, failed: FailedProducer) -> dict[str, object]:
+    def _failure_fields(self, failed: FailedProducer) -> dict[str, object]:
         return {**failed.as_json(), "remembered_ms": self._config.ended_partitions_remembered_ms}
 
-    async def _say(self, body: Mapping[str, object]) -> HttpRequest:
+    async def _publish_at_coordinator(self, body: Mapping[str, object]) -> HttpRequest:
         """Publish the name, and return the request that keeps it."""
         return await self._request(_ANSWER_S, "POST", "", body).__aenter__()
 
@@ -183,7 +183,7 @@ class CoordinatorNames(PartitionNames):
             backoff = Backoff(*CONTROL_PAUSE_S)
             while True:
                 try:
-                    held = await self._say(body)
+                    held = await self._publish_at_coordinator(body)
                     break
                 except ConfigurationError as error:
                     log.error('readers cannot find "%s" any more: %s', body["name"], error)

@@ -613,7 +613,7 @@ class NetworkEnvironment:
             if not self._requests.is_connecting(gate):
                 return
             try:
-                await self._names.look(name, producers, 0.0, subpartition)
+                await self._names.look_up(name, producers, 0.0, subpartition)
             except FlinknetError as error:
                 gate.fail(error)
                 return
@@ -627,7 +627,7 @@ class NetworkEnvironment:
         """
         assert self._names is not None
         try:
-            await self._names.look(name, producers, 0.0, subpartition)
+            await self._names.look_up(name, producers, 0.0, subpartition)
         except RemoteTransportError:
             return  # the coordinator is gone as well
         except RemoteError as failure:

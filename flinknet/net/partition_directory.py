@@ -119,7 +119,7 @@ class PartitionDirectory(PartitionNames):
 
         return withdraw
 
-    async def look(
+    async def look_up(
         self, name: str, producers: int, wait_s: float, subpartition: int = 0
     ) -> list[str]:
         loop = asyncio.get_running_loop()

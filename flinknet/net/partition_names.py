@@ -83,7 +83,7 @@ class PartitionNames:
         """Publish an address, and return the function that withdraws it; see ``published``."""
         raise NotImplementedError
 
-    async def look(
+    async def look_up(
         self, name: str, producers: int, wait_s: float, subpartition: int = 0
     ) -> list[str]:
         """Return the producers' addresses, ordered by worker id.
@@ -109,7 +109,7 @@ class PartitionNames:
         began = loop.time()
         until = began + config.rendezvous_timeout_ms / 1000 if config.rendezvous_timeout_ms else inf
         notice = began + config.rendezvous_notice_ms / 1000 if config.rendezvous_notice_ms else inf
-        found = await self.look(name, producers, 0.0, subpartition)
+        found = await self.look_up(name, producers, 0.0, subpartition)
         while len(found) < producers:
             now = loop.time()
             if now >= notice:
@@ -128,7 +128,7 @@ class PartitionNames:
                     f'with this directory and the job "{self._job}"'
                 )
             wait_s = min(notice - now, until - now, _LOOK_S)
-            found = await self.look(name, producers, wait_s, subpartition)
+            found = await self.look_up(name, producers, wait_s, subpartition)
         if len(found) > producers:
             raise ConfigurationError(
                 f'{len(found)} writers of "{name}" are in {self._place}: read them all with '

@@ -322,7 +322,7 @@ class TlsAcceptor(asyncio.BufferedProtocol):
         self._rate_limit = rate_limit
         self._source = ""
         self._is_begun = False
-        self._speaks_tls = False
+        self._is_tls = False
         self._is_paused = False
         self._inner = inner
         self._context = context
@@ -365,7 +365,7 @@ class TlsAcceptor(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._early += self._memory[:nbytes]
         if len(self._early) > _EARLY_BYTES_MAX:
-            if self._speaks_tls:
+            if self._is_tls:
                 # The peer has completed the TLS handshake, and these bytes were read together with
                 # its end. They may be a request with a body. Reading pauses until ``inner`` has
                 # them.
@@ -392,7 +392,7 @@ class TlsAcceptor(asyncio.BufferedProtocol):
             )
         )
         # Runs after the call that gives TLS its socket, and before the socket is read again.
-        self._loop.call_soon(self._loop.call_soon, self._give_to_tls)
+        self._loop.call_soon(self._loop.call_soon, self._feed_tls)
         try:
             secured = await starting
         except OSError as error:
@@ -402,16 +402,16 @@ class TlsAcceptor(asyncio.BufferedProtocol):
             self._end(None)  # asyncio does not report a socket aborted meanwhile
             return
         self._is_over = True
-        self._let_in(secured)
+        self._admit(secured)
 
-    def _give_to_tls(self) -> None:
+    def _feed_tls(self) -> None:
         protocol = self._plain.get_protocol()
         early, self._early = self._early, bytearray()
-        self._speaks_tls = protocol is not self
+        self._is_tls = protocol is not self
         if early and protocol is not self and not self._plain.is_closing():
-            _give(cast(asyncio.BufferedProtocol, protocol), early)  # asyncio's or uvloop's protocol
+            _feed(cast(asyncio.BufferedProtocol, protocol), early)  # asyncio's or uvloop's protocol
 
-    def _let_in(self, secured: asyncio.Transport) -> None:
+    def _admit(self, secured: asyncio.Transport) -> None:
         inner = cast(asyncio.BaseProtocol, self._inner)
         secured.set_protocol(inner)
         inner.connection_made(secured)
@@ -420,12 +420,12 @@ class TlsAcceptor(asyncio.BufferedProtocol):
         if not self._early or secured.is_closing():
             return
         if isinstance(inner, asyncio.BufferedProtocol):
-            _give(inner, self._early)
+            _feed(inner, self._early)
         else:
             cast(asyncio.Protocol, inner).data_received(bytes(self._early))
 
 
-def _give(protocol: asyncio.BufferedProtocol, data: bytearray) -> None:
+def _feed(protocol: asyncio.BufferedProtocol, data: bytearray) -> None:
     """Pass bytes to a protocol as a socket does."""
     while data:
         room = memoryview(protocol.get_buffer(len(data)))

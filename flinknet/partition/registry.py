@@ -71,7 +71,7 @@ def _keep_no_time() -> None:
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingRequest:
     wire_id: bytes
     subpartition: int
     requester: PartitionRequester
@@ -79,7 +79,7 @@ class _Waiting:
     since: float
 
 
-class _Gone(NamedTuple):
+class _EndedPartition(NamedTuple):
     """A released or failed partition, remembered so that a late request gets its cause at once."""
 
     failure: KeptError | None
@@ -113,7 +113,7 @@ class PartitionRegistry:
         self._partitions: dict[bytes, ResultPartition] = {}
         # Flink's manager forgets released partitions immediately. Its consumers ask the coordinator
         # for the state of their producer, which programs without a coordinator cannot do.
-        self._gone: OrderedDict[bytes, _Gone] = OrderedDict()
+        self._ended: OrderedDict[bytes, _EndedPartition] = OrderedDict()
         self._ended_max = ended_max
         self._ended_s = ended_s
         self.clock: Callable[[], float] = float
@@ -121,9 +121,9 @@ class PartitionRegistry:
         """Worker of each subpartition, for partitions that name their consumers."""
         self._topics: dict[bytes, Callable[[], ResultPartition]] = {}
         # An OrderedDict finds its first entry in constant time, even after many deletions in front.
-        self._waiting: OrderedDict[int, _Waiting] = OrderedDict()
-        self._waiting_for: dict[bytes, dict[int, _Waiting]] = {}
-        self._not_overdue: OrderedDict[int, _Waiting] = OrderedDict()
+        self._waiting: OrderedDict[int, _WaitingRequest] = OrderedDict()
+        self._waiting_for: dict[bytes, dict[int, _WaitingRequest]] = {}
+        self._not_overdue: OrderedDict[int, _WaitingRequest] = OrderedDict()
         # A callback, so that reads of a socket need not ask for a new deadline.
         self.on_waiting: Callable[[], None] = _keep_no_time
 
@@ -168,7 +168,7 @@ class PartitionRegistry:
                 "they are in use"
             )
         # The name is in use again, so late requests must not get the earlier cause.
-        self._gone.pop(wire_id, None)
+        self._ended.pop(wire_id, None)
         return wire_id
 
     def forget_topic(self, name: str, failure: KeptError | None = None) -> None:
@@ -201,17 +201,17 @@ class PartitionRegistry:
         registered partition was granted. This happens once per subpartition, while a peer may
         repeat all other requests as often as it likes.
         """
-        partition, gone = self._partitions.get(wire_id), self._find_gone(wire_id, now)
+        partition, ended = self._partitions.get(wire_id), self._find_ended(wire_id, now)
         if (join := self._topics.get(wire_id)) is not None:
             self._join(join, requester)
         elif partition is not None and self._is_granted(wire_id, subpartition, consumer):
             return self._answer(partition, subpartition, requester)
         # Other workers must not learn that the partition has existed.
-        elif gone is not None and (gone.consumers is None or consumer in gone.consumers):
-            kept = gone.failure
+        elif ended is not None and (ended.consumers is None or consumer in ended.consumers):
+            kept = ended.failure
             requester.on_request_failed(kept.error() if kept else released_error("the partition"))
         else:
-            waiting = _Waiting(wire_id, subpartition, requester, consumer, now)
+            waiting = _WaitingRequest(wire_id, subpartition, requester, consumer, now)
             key = id(requester)  # unique while the entry refers to the requester
             self._waiting[key] = self._not_overdue[key] = waiting
             self._waiting_for.setdefault(wire_id, {})[key] = waiting
@@ -331,19 +331,19 @@ class PartitionRegistry:
     ) -> None:
         if failure is not None:
             failure = KeptError(failure.kind, failure.text[:_TEXT_CHARACTERS_MAX])
-        self._gone[wire_id] = _Gone(failure, self.clock(), consumers)
-        # ``_find_gone`` expects the oldest record first.
-        self._gone.move_to_end(wire_id)
-        while len(self._gone) > self._ended_max:
-            self._gone.popitem(last=False)
+        self._ended[wire_id] = _EndedPartition(failure, self.clock(), consumers)
+        # ``_find_ended`` expects the oldest record first.
+        self._ended.move_to_end(wire_id)
+        while len(self._ended) > self._ended_max:
+            self._ended.popitem(last=False)
 
-    def _find_gone(self, wire_id: bytes, now: float) -> _Gone | None:
+    def _find_ended(self, wire_id: bytes, now: float) -> _EndedPartition | None:
         """Return the record of a released partition, after dropping expired records."""
-        gone = self._gone
-        while gone and next(iter(gone.values())).since + self._ended_s <= now:
-            gone.popitem(last=False)
-        return gone.get(wire_id)
+        ended = self._ended
+        while ended and next(iter(ended.values())).since + self._ended_s <= now:
+            ended.popitem(last=False)
+        return ended.get(wire_id)
 
 
-def _first(waiting: OrderedDict[int, _Waiting]) -> _Waiting:
+def _first(waiting: OrderedDict[int, _WaitingRequest]) -> _WaitingRequest:
     return next(iter(waiting.values()))

@@ -262,7 +262,7 @@ class OperatorChain:
         if one.splits_outputs:
             sides = {tag: some.emit for tag, some in targets.items() if tag is not None}
             emit = split_outputs(emit, sides, self._operators[index])
-        pass_on = counts.noted(_as_it_goes(told))
+        pass_on = counts.noted(_to_all_or_one_marker(told))
         self._operators[index].connect(counts.counted_output(emit), pass_on)
 
     def _copying(self, one: ChainedOperator, behind: ChainedOperator, other: Operator) -> Emit:
@@ -447,7 +447,7 @@ def _to_all(
     return give_to_all
 
 
-def _as_it_goes(told: list[PassOn]) -> PassOn:
+def _to_all_or_one_marker(told: list[PassOn]) -> PassOn:
     """Return a callable that passes event time to all targets, and a latency marker to one."""
     if len(told) <= 1:
         return _to_all(told)

@@ -15,7 +15,7 @@ from obstore.store import LocalStore, MemoryStore
 
 from flinknet.checkpoint.fenced_store import FencedStore
 from flinknet.checkpoint.file_storage import FileStorage
-from flinknet.checkpoint.location import absolute_place, open_storage
+from flinknet.checkpoint.location import absolute_location, open_storage
 from flinknet.checkpoint.object_storage import ObjectStorage
 from flinknet.checkpoint.storage import Storage
 from flinknet.checkpoint.store import CheckpointStore
@@ -227,8 +227,8 @@ def test_a_url_of_a_file_is_a_directory_too(tmp_path: Path) -> None:
     storage = open_storage(f"file://{tmp_path}/my%20checkpoints", CONFIG)
     assert isinstance(storage, FileStorage)
     assert storage.location == f"{tmp_path}/my checkpoints"
-    assert absolute_place(f"file://{tmp_path}/x") == f"{tmp_path}/x"
-    assert absolute_place("s3://bucket/jobs") == "s3://bucket/jobs"
+    assert absolute_location(f"file://{tmp_path}/x") == f"{tmp_path}/x"
+    assert absolute_location("s3://bucket/jobs") == "s3://bucket/jobs"
 
 
 def test_no_place_is_refused() -> None:

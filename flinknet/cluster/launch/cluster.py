@@ -29,7 +29,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from flinknet import machine
-from flinknet.checkpoint.location import absolute_place
+from flinknet.checkpoint.location import absolute_location
 from flinknet.cluster.control.client import CoordinatorClient, OnProgress
 from flinknet.cluster.control.credentials import given_token, page_address, token_is_given
 from flinknet.cluster.control.job_result import JobResult
@@ -161,7 +161,7 @@ class Cluster:
         client = self._running()
         submission = job if isinstance(job, Submission) else Submission.of_graph(job)
         if from_checkpoint is not None:
-            restore = RestoreSettings(absolute_place(from_checkpoint), allow_non_restored_state)
+            restore = RestoreSettings(absolute_location(from_checkpoint), allow_non_restored_state)
             submission = replace(submission, restore=restore)
         check_job(submission.shape, self._config)
         return await execute_job(
@@ -183,7 +183,7 @@ class Cluster:
 
         See ``CoordinatorClient.savepoint``. A relative ``directory`` refers to this process.
         """
-        place = None if directory is None else absolute_place(directory)
+        place = None if directory is None else absolute_location(directory)
         return await self._watcher.unless_broken(self._running().savepoint(job_id, place))
 
     async def stop(self, job_id: str, directory: str | None = None, *, drain: bool = False) -> str:
@@ -191,7 +191,7 @@ class Cluster:
 
         See ``CoordinatorClient.stop``. A relative ``directory`` refers to this process.
         """
-        place = None if directory is None else absolute_place(directory)
+        place = None if directory is None else absolute_location(directory)
         return await self._watcher.unless_broken(self._running().stop(job_id, place, drain=drain))
 
     def _running(self) -> CoordinatorClient:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
-from flinknet.checkpoint.location import absolute_place
+from flinknet.checkpoint.location import absolute_location
 from flinknet.cluster.control.client import CoordinatorClient, OnProgress
 from flinknet.cluster.control.credentials import page_address
 from flinknet.cluster.control.job_result import JobProgress, JobResult
@@ -72,7 +72,7 @@ def run_on_cluster(
         on_output(LAUNCHER, f"the running cluster keeps its own settings of {names}")
     restore = None
     if from_checkpoint is not None:
-        restore = RestoreSettings(absolute_place(from_checkpoint), allow_non_restored_state)
+        restore = RestoreSettings(absolute_location(from_checkpoint), allow_non_restored_state)
     send_by_value(program_modules())
     submission = replace(
         Submission.of_graph(graph),
@@ -129,11 +129,11 @@ class _Remote:
         self._client = client
 
     async def savepoint(self, job_id: str, directory: str | None = None) -> str:
-        place = None if directory is None else absolute_place(directory)
+        place = None if directory is None else absolute_location(directory)
         return await self._client.savepoint(job_id, place)
 
     async def stop(self, job_id: str, directory: str | None = None, *, drain: bool = False) -> str:
-        place = None if directory is None else absolute_place(directory)
+        place = None if directory is None else absolute_location(directory)
         return await self._client.stop(job_id, place, drain=drain)
 
 

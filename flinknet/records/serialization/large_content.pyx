@@ -39,7 +39,7 @@ cdef class LargeContent:
 
     cpdef bytes take(self):
         if self.size != self.length:
-            raise ValueError(f"{self.size} bytes of {self.length} are there")
+            raise ValueError(f"{self.size} of {self.length} bytes have arrived")
         content, self._content = self._content, b""
         self.length = self.size = 0
         return content

@@ -50,7 +50,9 @@ async def test_environments_find_each_other_by_names() -> None:
             numbers, _ = await asyncio.gather(read(), write())
             assert numbers == list(range(100))
         names = CoordinatorNames(directory, "embedded")
-        assert await names.look("numbers", 1, 0.0) == [], "it is taken back when the block is left"
+        assert await names.look_up("numbers", 1, 0.0) == [], (
+            "it is taken back when the block is left"
+        )
 
 
 async def test_names_are_of_one_job_and_in_the_order_of_the_workers() -> None:
@@ -75,13 +77,13 @@ async def test_a_coordinator_that_is_started_anew_is_told_the_names_again(
         names = CoordinatorNames(address_of(before), "job")
         published = names.published("readings", "a", "127.0.0.1:1")
         await published.__aenter__()
-        assert await names.look("readings", 1, 0.0) == ["127.0.0.1:1"]
+        assert await names.look_up("readings", 1, 0.0) == ["127.0.0.1:1"]
     waiting = asyncio.ensure_future(names.find("readings", 1, NetworkConfig()))
     async with serve_control_plane(CONFIG, before) as after:
         assert address_of(after) == address_of(before)
         assert await waiting == ["127.0.0.1:1"]
         await published.__aexit__(None, None, None)
-        assert await names.look("readings", 1, 0.0) == []
+        assert await names.look_up("readings", 1, 0.0) == []
     assert 'readers cannot find "readings" until it is back' in caplog.text
 
 
@@ -107,7 +109,7 @@ async def test_a_token_may_stand_in_the_environment(monkeypatch: pytest.MonkeyPa
             NetworkEnvironment(directory=where)
         assert with_token(where) == where
         monkeypatch.setenv(TOKEN_VARIABLE, served.token)
-        assert await CoordinatorNames(where, "job").look("readings", 1, 0.0) == []
+        assert await CoordinatorNames(where, "job").look_up("readings", 1, 0.0) == []
         assert with_token(where) == f"{where}#token={served.token}"
         assert with_token(address_of(served)) == address_of(served)
 
@@ -116,7 +118,7 @@ async def test_a_wrong_token_is_refused_and_not_repeated() -> None:
     async with serve_control_plane(CONFIG) as served:
         names = CoordinatorNames(f"http://{served.address}/#token=of-another-cluster", "job")
         with pytest.raises(ConfigurationError, match="token is missing or wrong") as refused:
-            await names.look("readings", 1, 0.0)
+            await names.look_up("readings", 1, 0.0)
         assert "of-another-cluster" not in str(refused.value)
 
 

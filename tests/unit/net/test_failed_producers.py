@@ -157,14 +157,16 @@ async def test_a_producer_that_comes_again_takes_its_failure_back(place: str) ->
     await fail("a")
     async with names.published("p", "a", "127.0.0.1:2"):
         pass
-    assert await names.look("p", 1, 0.0) == []
+    assert await names.look_up("p", 1, 0.0) == []
     await fail("a")
     async with names.published("p", "b", "127.0.0.1:2"):
         with FAILED:
-            await names.look("p", 2, 0.0)  # the other one is still missing
+            await names.look_up("p", 2, 0.0)  # the other one is still missing
         await fail("a")
-        assert await names.look("p", 1, 0.0) == ["127.0.0.1:2"]
-    assert await names.look("p", 1, 0.0) == [], "the reader that found its writer has had its turn"
+        assert await names.look_up("p", 1, 0.0) == ["127.0.0.1:2"]
+    assert await names.look_up("p", 1, 0.0) == [], (
+        "the reader that found its writer has had its turn"
+    )
 
 
 async def test_a_reader_that_waits_for_its_producers_hears_it(place: str) -> None:
@@ -271,12 +273,12 @@ async def test_an_error_that_another_reader_takes_away_meanwhile_is_not_raised_a
     flock = fcntl.flock
     with monkeypatch.context() as patched:
         patched.setattr(fcntl, "flock", lock)
-        assert await names.look("p", 1, 0.0) == []
+        assert await names.look_up("p", 1, 0.0) == []
     left.write_bytes(b'{"code"')
-    assert await names.look("p", 1, 0.0) == []
+    assert await names.look_up("p", 1, 0.0) == []
     assert left.exists()
     os.utime(left, (0, 0))
-    assert await names.look("p", 1, 0.0) == []
+    assert await names.look_up("p", 1, 0.0) == []
     assert not left.exists()
 
 
@@ -299,9 +301,9 @@ def test_an_old_failure_is_ignored(tmp_path: Path) -> None:
         moment = file.stat().st_mtime - age_s
         os.utime(file, (moment, moment))
 
-    async def look() -> str:
+    async def look_up() -> str:
         try:
-            await names.look("p", 1, 0.0)
+            await names.look_up("p", 1, 0.0)
         except FlinknetError as error:
             return str(error)
         return ""
@@ -309,12 +311,12 @@ def test_an_old_failure_is_ignored(tmp_path: Path) -> None:
     async def run() -> None:
         await leave("old", age_s=61)
         await leave("future", age_s=-61)
-        assert await look() == ""
+        assert await look_up() == ""
         assert left() == [], "they are removed"
         await leave("c", age_s=30)
         await leave("b", age_s=20)
         await leave("a", age_s=0)
         assert [file.name[-1] for file in left()] == ["a", "b"]
-        assert await look() in ("a (0 s ago)", "a (1 s ago)")
+        assert await look_up() in ("a (0 s ago)", "a (1 s ago)")
 
     asyncio.run(run())
