@@ -1056,7 +1056,10 @@ def test_the_failure_of_a_channel_is_logged_on_both_sides(caplog: pytest.LogCapt
     assert caplog.messages == [
         "channel 0 of the consumer: reader READING -> DONE",
         "the consumer: channel 0 failed: the producer failed: ValueError: boom\\x07",
-        "the producer: channel 0 failed there: the producer failed: ValueError: boom\\x07",
+        (
+            "the producer: channel 0 failed at the producer: the producer failed: ValueError: "
+            "boom\\x07"
+        ),
     ]
     gate.release()
     joined.close()

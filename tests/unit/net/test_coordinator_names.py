@@ -96,7 +96,7 @@ async def test_a_coordinator_with_another_token_is_not_told_names(
         await published.__aenter__()
     changed = ServedCoordinator(before.coordinator, before.address, "another token of some length")
     async with serve_control_plane(CONFIG, changed):
-        while 'nobody finds "readings" any more' not in caplog.text:
+        while 'readers cannot find "readings" any more' not in caplog.text:
             await asyncio.sleep(0)
         await published.__aexit__(None, None, None)
     assert "the cluster token is missing or wrong" in caplog.text
