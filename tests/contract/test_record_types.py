@@ -102,7 +102,7 @@ async def test_an_invalid_record_is_refused_before_any_byte_is_written(
         pass
 
     async def some(writer: RecordWriter, records: list[Any]) -> None:
-        with pytest.raises(SerializationError, match="Unknown cannot be serialised"):
+        with pytest.raises(SerializationError, match="Unknown has no form on the wire"):
             await write(writer, [*records, (Unknown(), b"x" * 900)])
         await writer.emit("after")
 

@@ -206,7 +206,7 @@ class _Rows:
         filled = [number for number, row in enumerate(self._batch) if row]
         kind = getattr(make, "__name__", type(make).__name__)
         raise UnreadableError(
-            f"{self._place(filled[index])}, column {name!r}: {text_of(repr(text), 200)} is not a "
+            f"{self._place(filled[index])}, column {name!r}: {text_of(repr(text), 200)} is no "
             f"{kind}: {type(error).__name__}: {text_of(error, 200)}; correct the file, or give "
             "types a function that accepts such texts"
         ) from error

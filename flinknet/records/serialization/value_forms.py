@@ -158,6 +158,6 @@ def _refusal(value: Any) -> str:
                 "convert it"
             )
     return (
-        f"{name} cannot be serialised: convert it, or put its values into a dataclass and register "
-        "that"
+        f"{name} has no form on the wire: convert it, or put its values into a dataclass and "
+        "register that"
     )

@@ -133,7 +133,7 @@ def test_in_flight_data_is_not_own_state_of_the_operator(kind: StateKind) -> Non
 
 
 def test_it_is_bounded() -> None:
-    with pytest.raises(CheckpointError, match="bytes, and 64 are allowed"):
+    with pytest.raises(CheckpointError, match="bytes, but only 64 are allowed"):
         encode_metadata(EXAMPLE, 64)
 
 

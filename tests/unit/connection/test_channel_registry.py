@@ -147,7 +147,7 @@ def test_unread_events_are_limited() -> None:
     event = DataType.EVENT_BUFFER
     consumer.deliver(0, 0, event)
     consumer.deliver(0, 1, event)
-    refused = "the peer sent an event without event credit on channel 0: 2 have come"
+    refused = "the peer sent an event without event credit on channel 0: 2 events have arrived"
     assert refused in refusal(lambda: consumer.begin(0, 2, event))
     assert consumer.channels[0].poll() is not None
     assert refused in refusal(lambda: consumer.begin(0, 2, event)), "are not acknowledged"

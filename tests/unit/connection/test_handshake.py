@@ -523,7 +523,7 @@ def test_a_peer_that_dials_with_the_certificate_of_another_is_turned_away(
     shown = ", ".join(names) or "no name"
     for handshake in (one, other):
         assert handshake.state is S.REFUSED
-        assert f"its certificate is for {shown!r}, it says 'worker-1'" in str(handshake.error)
+        assert f"its certificate is for {shown!r}, but its id is 'worker-1'" in str(handshake.error)
 
 
 def test_an_error_of_the_transport_ends_a_handshake_without_an_answer() -> None:
@@ -539,7 +539,7 @@ def test_a_peer_that_accepts_with_the_certificate_of_another_is_given_up() -> No
     one, other = vouching(dialling(), "worker-9"), accepting()
     converse(one, other)
     assert one.state is S.FAILED
-    assert "its certificate is for 'worker-9', it says 'worker-2'" in str(one.error)
+    assert "its certificate is for 'worker-9', but its id is 'worker-2'" in str(one.error)
 
 
 @pytest.mark.parametrize(

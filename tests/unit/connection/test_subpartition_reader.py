@@ -616,7 +616,7 @@ def test_event_credit_for_what_was_not_sent_is_a_violation(events: int) -> None:
     reading.add(DataType.EVENT_BUFFER)
     assert reading.send() is DataType.EVENT_BUFFER
     with pytest.raises(
-        RemoteProtocolError, match=f"taken {events} events of channel 0, where it ha"
+        RemoteProtocolError, match=f"acknowledged {events} events of channel 0, but"
     ):
         reading.reader.add_event_credit(events)
     reading.reader.add_event_credit(1)

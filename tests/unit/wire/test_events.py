@@ -170,7 +170,7 @@ def refused() -> Iterator[tuple[str, Event]]:
     yield "does not belong in", Event(DataType.PRIORITIZED_EVENT_BUFFER, barrier)
     yield "which is below 0", Event(event_buffer, b"\x92\x02" + below)
     yield "not have the elements", Event(event_buffer, b"\x93\x02" + below)
-    yield "neither 0 (active) nor 1", Event(event_buffer, b"\x92\x04\x02")
+    yield "neither 0 .active. nor 1", Event(event_buffer, b"\x92\x04\x02")
     marker = LatencyMarker(0, "u", 0).event().body
     yield "not in UTF-8", Event(event_buffer, marker.replace(b"u", b"\xff"))
     yield "not have the elements", Event(DataType.PRIORITIZED_EVENT_BUFFER, b"\x93\x00" + barrier)

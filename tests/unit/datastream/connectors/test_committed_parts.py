@@ -22,9 +22,9 @@ FOUND = [
     [
         ("before", None, None),
         ("before", RestoredCheckpoint("before", 10), None),
-        ("job", None, "holds .*, which is not from this jobten"),
+        ("job", None, "holds .*, which is not from this job"),
         ("job", RestoredCheckpoint("before", 100), None),
-        ("job", RestoredCheckpoint("before", 10), "holds 2 files, .*-20.csv for one"),
+        ("job", RestoredCheckpoint("before", 10), "holds 2 files, .*-20.csv for example"),
         ("job", RestoredCheckpoint("another", 10), None),
     ],
 )

@@ -39,7 +39,7 @@ def test_csv_with_names_in_the_file_and_without(tmp_path: Path) -> None:
 def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
     file = tmp_path / "file.csv"
     file.write_text("a,b\n1,2\n")
-    with pytest.raises(ValueError, match="there is no column 'c': there are a, b"):
+    with pytest.raises(ValueError, match="there is no column 'c': the columns are a, b"):
         all_of(CsvSource(file, types={"c": int}))
 
 
@@ -111,7 +111,7 @@ def test_a_long_field(tmp_path: Path) -> None:
         (int, "1_000", "is no int: ValueError: a number is written in ASCII digits"),
         (int, "٣", "is no int: ValueError: a number is written in ASCII digits"),
         (int, "", "is no int"),
-        (float, "1e400", "is not a float: ValueError: the number 1e400 does not fit a float"),
+        (float, "1e400", "is no float: ValueError: the number 1e400 does not fit a float"),
         (Decimal, "1_0", "is no Decimal"),
         (bool, "no", "is no bool: ValueError: it is not true, false, 1 or 0"),
         ({"a": 1}.__getitem__, "b", "is no __getitem__: KeyError: 'b'"),

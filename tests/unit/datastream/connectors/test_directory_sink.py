@@ -158,7 +158,7 @@ async def test_files_published_with_a_later_checkpoint_are_withdrawn(place: str)
     assert seen(place) == ["a", "b, again"]
     lost = checkpointed(place, attempt=2)
     list(lost.context.state.restore(3, [b""], [states[3]], "job1"))
-    with pytest.raises(JobFailedError, match="gone"):
+    with pytest.raises(JobFailedError, match="is missing|was removed"):
         async with lost:
             pass
 
@@ -181,7 +181,7 @@ async def test_another_job_leaves_later_files_alone_and_is_refused(
             async with other:
                 assert seen(place) == ["a", "b"]
         else:
-            with pytest.raises(ConfigurationError, match="job1 has committed with checkpoints beh"):
+            with pytest.raises(ConfigurationError, match="job1 has committed with checkpoints aft"):
                 async with other:
                     pass
     assert seen(place) == ["a", "b"]

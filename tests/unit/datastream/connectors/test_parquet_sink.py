@@ -268,7 +268,7 @@ async def test_a_later_run_replaces_everything_whatever_its_parallelism(tmp_path
 async def test_a_directory_with_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.parquet").touch()
     other = sink(tmp_path)
-    with pytest.raises(ConfigurationError, match=r'sink "tested": .* holds mine.parquet, which no'):
+    with pytest.raises(ConfigurationError, match=r'sink "tested": .* holds mine.parquet, which'):
         await other.operator.open(other.context)
 
 

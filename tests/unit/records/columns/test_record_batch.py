@@ -511,9 +511,9 @@ def test_an_object_only_named_like_a_record_batch_is_no_record() -> None:
         pass
 
     assert large_form(RecordBatch()) is None
-    with pytest.raises(SerializationError, match="RecordBatch cannot be serialised"):
+    with pytest.raises(SerializationError, match="RecordBatch has no form on the wire"):
         RecordPacker().pack(RecordBatch())
-    with pytest.raises(SerializationError, match="Table cannot be serialised"):
+    with pytest.raises(SerializationError, match="Table has no form on the wire"):
         RecordPacker().pack(pa.table({"a": [1]}))
 
 

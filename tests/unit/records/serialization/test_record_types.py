@@ -127,7 +127,7 @@ class OtherColour(Enum):
 
 def test_a_class_that_differs_at_the_other_end_is_told() -> None:
     data = RecordPacker([Frozen, Colour]).pack(Frozen(1))
-    with pytest.raises(ValueError, match="1 fields arrived for OtherFrozen, which has 2 here"):
+    with pytest.raises(ValueError, match="1 fields arrived for OtherFrozen, which has 2 fields"):
         unpack([OtherFrozen], data)
     with pytest.raises(ValueError, match="no class is registered here under number 0"):
         unpack([Colour], data)

@@ -151,7 +151,7 @@ def forms() -> ValueForms:
     [
         (2**64, "an int has at most 64 bits"),
         (Amount(1), "Amount is derived from Decimal, and would arrive as Decimal"),
-        (object(), "object cannot be serialised"),
+        (object(), "object has no form on the wire"),
     ],
     ids=["int", "Decimal", "object"],
 )
