@@ -33,7 +33,7 @@ def test_content_comes_back() -> None:
 
 def test_it_is_bounded() -> None:
     assert put_in_envelope(CONTENT, len(FILE)) == FILE
-    with pytest.raises(CheckpointError, match=f"takes {len(FILE)} bytes, and {len(FILE) - 1} are"):
+    with pytest.raises(CheckpointError, match=f"takes {len(FILE)} bytes, but only"):
         put_in_envelope(CONTENT, len(FILE) - 1)
 
 
