@@ -7,7 +7,7 @@ looking at state, OPERATE allows changing it, SUBMIT allows running new code, an
 routes of the workers.
 
 An error response is ``{"error": {"type": ..., "message": ...}}``: 400 refused, 401 no token, 403
-insufficient role, 404 unknown, 408 too slow, 409 wrong state, 413 too large, or a result that the
+insufficient role, 404 unknown, 408 too slow, 409 wrong state, 413 too large, 507 a result that the
 coordinator cannot store. Under ``/v1``, which has the format of Flink's REST API, it is
 ``{"errors": [message]}`` with the same statuses.
 """
@@ -22,6 +22,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from flinknet.cluster.control.credentials import Role
 from flinknet.cluster.control.http_server import check_role
+from flinknet.cluster.coordinator.jobs.result_store import ResultNotStoredError
 from flinknet.cluster.coordinator.page.page_files import PageFiles
 from flinknet.cluster.coordinator.page.page_routes import PageRoutes
 from flinknet.cluster.coordinator.rest.checkpoint_routes import CheckpointRoutes
@@ -123,6 +124,8 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
         return _error_response(request, 400, error)
     except (ConfigurationError, CheckpointError, RemoteProtocolError) as error:
         return _error_response(request, 400, error)
+    except ResultNotStoredError as error:
+        return _error_response(request, 507, error)
     except JobError as error:
         return _error_response(request, 413, error)
 

@@ -67,8 +67,8 @@ class StoredJob(NamedTuple):
 class JobStore:
     """The jobs of one coordinator; must be closed with ``close``.
 
-    Failed writes raise OSError. Every write raises CoordinatorSupersededError if another
-    coordinator has taken the directory over.
+    Failed writes raise OSError with the name of the file. Every write raises
+    CoordinatorSupersededError if another coordinator has taken the directory over.
     """
 
     def __init__(self, directory: Path, *, durable: bool = True) -> None:
@@ -186,10 +186,19 @@ class JobStore:
 
     def _replace(self, path: Path, content: dict[str, Any]) -> None:
         """Write a file atomically: on failure the old one stays."""
+        try:
+            self._write(path, put_in_envelope(content, _BYTES_MAX, _MARK))
+        except OSError as error:
+            # Errors of writing and syncing, such as a full disk, do not name the file.
+            if error.filename is not None:
+                raise
+            raise OSError(error.errno, error.strerror, str(path)) from error
+
+    def _write(self, path: Path, content: bytes) -> None:
         unfinished = path.with_name(f".{path.name}.unfinished")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         with os.fdopen(os.open(unfinished, flags, 0o600), "wb") as file:
-            file.write(put_in_envelope(content, _BYTES_MAX, _MARK))
+            file.write(content)
             file.flush()
             if self._durable:
                 os.fsync(file.fileno())

@@ -15,7 +15,11 @@ from flinknet.cluster.coordinator.jobs.job_record import JobRecord
 from flinknet.cluster.coordinator.jobs.job_store import JobStore
 from flinknet.errors import CoordinatorSupersededError, JobError
 
-__all__ = ["ResultStore"]
+__all__ = ["ResultNotStoredError", "ResultStore"]
+
+
+class ResultNotStoredError(JobError):
+    """A result cannot be stored; the message names the file and the reason."""
 
 
 class ResultStore:
@@ -31,7 +35,7 @@ class ResultStore:
         """Store the uploaded results of finished subtasks, before they are taken.
 
         A subtask that had finished in an earlier attempt is left out, because the result of that
-        attempt counts. Raises JobError if the results cannot be written.
+        attempt counts. Raises ResultNotStoredError if the results cannot be written.
         """
         kept = {
             subtask: body
@@ -43,7 +47,9 @@ class ResultStore:
         try:
             await asyncio.to_thread(self._store.write_results, record.job_id, attempt.number, kept)
         except (OSError, CoordinatorSupersededError) as error:
-            raise JobError(f"the coordinator cannot keep a result: {error}") from error
+            raise ResultNotStoredError(
+                f"the coordinator cannot store the results of subtasks: {_explain(error)}"
+            ) from error
 
     def forget(self, record: JobRecord) -> None:
         """Drop the collected records of a job, after the client has fetched them."""
@@ -52,3 +58,12 @@ class ResultStore:
             # The files belong to the coordinator that has taken over.
             with suppress(CoordinatorSupersededError):
                 self._store.remove_results(record.job_id)
+
+
+def _explain(error: OSError | CoordinatorSupersededError) -> str:
+    if isinstance(error, CoordinatorSupersededError):
+        return str(error)
+    return (
+        f"{error.filename}: {error.strerror}; make it possible to write in the state directory "
+        "(cluster.state_directory)"
+    )
