@@ -57,7 +57,7 @@ async def test_a_client_without_the_token_is_turned_away(served: ServedCoordinat
     assert served.coordinator.dispatcher.jobs() == ()
 
 
-async def test_what_is_not_there_is_404_in_json(member: aiohttp.ClientSession) -> None:
+async def test_an_unknown_path_is_404_in_json(member: aiohttp.ClientSession) -> None:
     for path in ("/api/v1/jobs/x", "/no/such/page"):
         status, body = await get(member, path)
         assert status == 404

@@ -34,7 +34,7 @@ async def test_it_is_ready_once_the_expected_workers_have_registered(
             assert served.coordinator.registered_workers() == CONFIG.workers
 
 
-async def test_the_end_of_a_job_is_waited_for(served: ServedCoordinator) -> None:
+async def test_a_request_waits_for_the_end_of_a_job(served: ServedCoordinator) -> None:
     coordinator = served.coordinator
     async with served.worker("worker-0") as link:
         record = coordinator.submit(Submission.of_graph(keyed_graph()))
@@ -51,7 +51,7 @@ async def test_the_end_of_a_job_is_waited_for(served: ServedCoordinator) -> None
         await coordinator.wait_for_end(record, timeout_s=60.0)
 
 
-async def test_a_store_that_answers_late_holds_up_what_time_does_and_nothing_else(
+async def test_a_slow_state_directory_delays_deadlines_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before a silent worker is given up, a thread asks the store whether there is a successor."""
@@ -81,14 +81,14 @@ async def test_a_store_that_answers_late_holds_up_what_time_does_and_nothing_els
             await asyncio.sleep(0)
 
 
-async def test_time_stands_still_for_one_that_is_closed() -> None:
+async def test_a_closed_coordinator_acts_on_no_deadline() -> None:
     coordinator = Coordinator(CONFIG)
     coordinator.close("enough")
     assert coordinator._timer is not None
     assert coordinator._timer.cancelled()
 
 
-async def test_one_that_is_closed_takes_neither_jobs_nor_workers(
+async def test_a_closed_coordinator_takes_neither_jobs_nor_workers(
     served: ServedCoordinator,
 ) -> None:
     served.coordinator.close("enough")

@@ -14,7 +14,7 @@ from tests.unit.cluster.control_plane import (
 )
 
 
-async def test_the_launcher_tells_how_a_worker_ended(served: ServedCoordinator) -> None:
+async def test_the_launcher_reports_the_end_of_a_worker(served: ServedCoordinator) -> None:
     launcher = LauncherEvents(served.coordinator, asyncio.get_running_loop())
     async with served.worker("worker-0"):
         news = {"event": "worker_started", "worker_id": "worker-0", "pid": 4711}
@@ -33,7 +33,7 @@ async def test_the_launcher_tells_how_a_worker_ended(served: ServedCoordinator) 
             launcher.hear(b'{"event": "hello", "worker_id": "worker-0"}')
 
 
-async def test_what_the_launcher_keeps_goes_with_it(
+async def test_the_state_directory_of_a_launcher_is_removed_with_it(
     served: ServedCoordinator, tmp_path: Path
 ) -> None:
     (tmp_path / "state" / "jobs").mkdir(parents=True)

@@ -18,7 +18,9 @@ from tests.unit.cluster.control_plane import (
 from tests.unit.cluster.graphs import keyed_graph
 
 
-async def test_a_lost_worker_is_wanted_at_once_and_one_that_never_came_if_a_job_misses_it() -> None:
+async def test_a_lost_worker_is_replaced_at_once_and_an_unregistered_one_only_if_a_job_waits() -> (
+    None
+):
     wanted: list[str] = []
     coordinator = Coordinator(CONFIG, wanted.append)
     for number in range(2):
@@ -39,7 +41,7 @@ async def test_a_lost_worker_is_wanted_at_once_and_one_that_never_came_if_a_job_
 
 
 @pytest.mark.parametrize("comes", [True, False])
-async def test_a_job_waits_for_the_worker_in_the_place_of_a_lost_one(comes: bool) -> None:
+async def test_a_job_waits_for_the_replacement_of_a_lost_worker(comes: bool) -> None:
     """The job waits as long as a worker may take to start."""
     patience_ms = 60_000.0 if comes else 1.0
     config = replace(CONFIG, workers=2, slots_per_worker=2, start_timeout_ms=patience_ms)

@@ -190,7 +190,7 @@ async def test_an_attempt_continues_from_the_last_checkpoint(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("how", ["removed", "torn", "a bit", "foreign", "newer"])
 @pytest.mark.parametrize("file", ["metadata", "state"])
-async def test_one_that_is_damaged_is_passed_over(
+async def test_a_damaged_checkpoint_is_passed_over(
     tmp_path: Path, file: str, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = await checkpoints_of_the_graph(tmp_path)
@@ -217,7 +217,7 @@ async def test_files_that_are_missing_or_torn_are_found_without_reading_them(
     assert str(second / "state") in caplog.text
 
 
-async def test_an_older_one_is_read_before_the_job_goes_back_to_it(tmp_path: Path) -> None:
+async def test_an_older_checkpoint_is_read_before_the_job_goes_back_to_it(tmp_path: Path) -> None:
     """Output is withdrawn before the job goes back, which cannot be undone."""
     first, second = await checkpoints_of_the_graph(tmp_path)
     change(second / "metadata", "removed")
@@ -228,7 +228,7 @@ async def test_an_older_one_is_read_before_the_job_goes_back_to_it(tmp_path: Pat
     assert str(first / "state") in answer
 
 
-async def test_what_is_not_doubted_is_read_by_its_subtasks_alone(tmp_path: Path) -> None:
+async def test_an_undoubted_checkpoint_is_read_by_its_subtasks_alone(tmp_path: Path) -> None:
     _, second = await checkpoints_of_the_graph(tmp_path)
     change(second / "state", "a bit")
     found = await sought(tmp_path, doubted=False)
@@ -236,7 +236,7 @@ async def test_what_is_not_doubted_is_read_by_its_subtasks_alone(tmp_path: Path)
     assert found.directory == "checkpoint-2-attempt-0"
 
 
-async def test_a_job_whose_checkpoints_are_gone_does_not_begin_again_from_its_start(
+async def test_a_job_whose_checkpoints_are_missing_does_not_restart_from_its_start(
     tmp_path: Path,
 ) -> None:
     """A place that is not mounted looks as if it had always been empty."""
@@ -246,7 +246,9 @@ async def test_a_job_whose_checkpoints_are_gone_does_not_begin_again_from_its_st
     assert "is it mounted?" in answer
 
 
-async def test_a_job_without_checkpoints_of_its_own_begins_where_it_began(tmp_path: Path) -> None:
+async def test_a_job_without_own_checkpoints_restarts_from_its_first_restore_point(
+    tmp_path: Path,
+) -> None:
     assert await sought(tmp_path, has_completed=False) == RestorePoint()
 
 
@@ -265,7 +267,7 @@ async def test_a_place_that_does_not_answer_is_no_reason_to_go_further_back(
     assert f"{second.name}/state: time-out" in answer
 
 
-async def test_what_nobody_foresaw_is_an_answer_too(
+async def test_an_unexpected_error_is_an_answer_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The job waits for the answer, and would otherwise wait forever."""
@@ -339,7 +341,7 @@ class Attempt:
         await self.completer.close()
 
 
-async def test_a_handle_of_an_operator_that_is_not_there_fails_the_checkpoint(
+async def test_a_handle_of_an_unknown_operator_fails_the_checkpoint(
     tmp_path: Path,
 ) -> None:
     attempt = Attempt(tmp_path)
@@ -348,7 +350,9 @@ async def test_a_handle_of_an_operator_that_is_not_there_fails_the_checkpoint(
     assert attempt.reasons == [CheckpointFailureReason.COMPLETION_FAILURE]
 
 
-async def test_a_full_disk_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_reported_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(descriptor: int, block: object) -> int:
         raise OSError(ENOSPC, "No space left on device")
 
@@ -366,7 +370,7 @@ async def test_a_full_disk_is_told_as_that(tmp_path: Path, monkeypatch: pytest.M
     ("reason", "is_told"),
     [(CheckpointFailureReason.STORAGE_FULL, True), (CheckpointFailureReason.SUBSUMED, False)],
 )
-async def test_a_checkpoint_that_fails_is_told_in_the_log(
+async def test_a_failed_checkpoint_is_logged(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     reason: CheckpointFailureReason,
@@ -383,7 +387,7 @@ async def test_a_checkpoint_that_fails_is_told_in_the_log(
     assert (message in caplog.text) is is_told
 
 
-async def test_who_reports_that_it_has_finished_is_not_run_again(tmp_path: Path) -> None:
+async def test_a_subtask_that_reports_its_end_does_not_run_again(tmp_path: Path) -> None:
     """O2: the data that its barrier has overtaken is kept with the report."""
     attempt = Attempt(tmp_path)
     assert await attempt.complete(1, finished=True) == (1, None)
@@ -395,7 +399,7 @@ async def test_who_reports_that_it_has_finished_is_not_run_again(tmp_path: Path)
     assert finished_subtasks(attempt.record.submission.shape, found) == {(0, 0)}
 
 
-async def test_what_is_left_of_a_checkpoint_is_removed(tmp_path: Path) -> None:
+async def test_an_incomplete_checkpoint_is_removed(tmp_path: Path) -> None:
     attempt = Attempt(tmp_path)
     left = tmp_path / "job-1" / "checkpoint-1-attempt-0"
     left.mkdir(parents=True)
@@ -412,7 +416,7 @@ async def test_a_removal_that_fails_is_logged(
     assert "checkpoint 1 was not removed: " in caplog.text
 
 
-async def test_the_first_order_of_an_attempt_removes_what_the_one_before_left(
+async def test_the_first_order_of_an_attempt_removes_leftovers_of_the_previous_one(
     tmp_path: Path,
 ) -> None:
     """A killed worker leaves parts of a checkpoint that is never completed."""

@@ -65,7 +65,7 @@ def test_progress_counts_until_the_result_or_the_end(attempt: AttemptRecord) -> 
 
 
 @pytest.mark.parametrize("row", [1, [0], [0, 0, *range(6)], [0, 0, "1", *range(6)]])
-def test_progress_that_is_none_is_refused(attempt: AttemptRecord, row: Any) -> None:
+def test_malformed_progress_is_refused(attempt: AttemptRecord, row: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         attempt.note_progress([row], 3)
 
@@ -84,7 +84,7 @@ def test_results_are_one_row_per_subtask_that_has_one(attempt: AttemptRecord) ->
 
 
 @pytest.mark.parametrize(("finishes", "collected_bytes"), [(True, 9), (False, 0)])
-def test_at_the_end_only_a_finished_attempt_keeps_what_it_collected(
+def test_only_a_finished_attempt_keeps_its_collected_records(
     attempt: AttemptRecord, finishes: bool, collected_bytes: int
 ) -> None:
     for subtask in (SOURCE, SINK, OTHER_SINK):
@@ -108,7 +108,7 @@ def test_at_the_end_only_a_finished_attempt_keeps_what_it_collected(
     }
 
 
-def test_what_regions_have_made_that_begin_again_does_not_count(attempt: AttemptRecord) -> None:
+def test_progress_of_restarted_regions_does_not_count(attempt: AttemptRecord) -> None:
     for subtask in (SINK, OTHER_SINK):
         attempt.note_result(subtask, result(b"made"))
     attempt.restored_finished = frozenset({SOURCE, OTHER_SINK})

@@ -121,7 +121,7 @@ def failed_key(record: JobRecord, subtask: SubtaskKey) -> Failed:
     return Failed(record.job_id, record.present.number, *subtask, cause.to_dict())
 
 
-def test_who_had_finished_is_not_run_again_and_keeps_its_result(
+def test_a_finished_subtask_does_not_run_again_and_keeps_its_result(
     checkpointed: Checkpointed,
 ) -> None:
     """O2: its acknowledgement may come after its result; then it had not finished in the

@@ -180,6 +180,6 @@ def test_only_the_last_jobs_are_remembered(cluster: Cluster) -> None:
     assert cluster.dispatcher.job(records[0].job_id) is None
 
 
-def test_a_worker_must_not_talk_like_the_coordinator(cluster: Cluster) -> None:
+def test_a_worker_must_not_send_messages_of_the_coordinator(cluster: Cluster) -> None:
     with pytest.raises(RemoteProtocolError, match="sent Run, which it must not"):
         cluster.say("worker-0", Run("job", 0))

@@ -59,7 +59,7 @@ def asked_for(cluster: Checkpointed) -> list[int]:
     return sorted(numbers)
 
 
-def test_a_worker_on_which_nothing_runs_goes_at_once(cluster: Checkpointed) -> None:
+def test_an_idle_worker_is_dismissed_at_once(cluster: Checkpointed) -> None:
     cluster.say("worker-0", Drain())
     assert cluster.sent == [GO]
     cluster.say("worker-0", Drain())
@@ -71,7 +71,9 @@ def test_a_worker_on_which_nothing_runs_goes_at_once(cluster: Checkpointed) -> N
     ]
 
 
-def test_a_job_takes_a_checkpoint_and_goes_on_from_it_elsewhere(cluster: Checkpointed) -> None:
+def test_a_job_takes_a_checkpoint_and_continues_from_it_on_other_workers(
+    cluster: Checkpointed,
+) -> None:
     """The restart strategy is not asked, as nothing has failed."""
     record = cluster.running()
     cluster.say("worker-0", Drain())
@@ -174,7 +176,7 @@ def test_a_job_without_checkpoints_may_end_meanwhile() -> None:
     assert told(cluster, Stop) == ["worker-0"]
 
 
-def test_a_worker_that_cannot_wait_any_longer_is_no_failure_of_a_job(
+def test_a_worker_that_cannot_wait_any_longer_fails_no_job(
     cluster: Checkpointed,
 ) -> None:
     record = cluster.running()

@@ -22,7 +22,7 @@ def holds(epoch: Epoch) -> bool:
     return True
 
 
-def test_only_the_last_one_holds_the_directory(tmp_path: Path) -> None:
+def test_only_the_last_coordinator_holds_the_directory(tmp_path: Path) -> None:
     taken = [Epoch.take(tmp_path) for _ in range(4)]
     assert [epoch.number for epoch in taken] == [1, 2, 3, 4]
     assert {epoch.state_id for epoch in taken} == {taken[0].state_id}
@@ -30,7 +30,7 @@ def test_only_the_last_one_holds_the_directory(tmp_path: Path) -> None:
     assert [entry.name for entry in (tmp_path / "epochs").iterdir()] == ["4"]
 
 
-def test_one_that_wakes_up_hears_it_and_says_who_has_it(tmp_path: Path) -> None:
+def test_a_superseded_coordinator_is_notified_of_its_successor(tmp_path: Path) -> None:
     first = Epoch.take(tmp_path)
     heard: list[CoordinatorSupersededError] = []
     first.on_superseded = heard.append
@@ -42,7 +42,7 @@ def test_one_that_wakes_up_hears_it_and_says_who_has_it(tmp_path: Path) -> None:
     assert heard == [why.value]
 
 
-def test_one_that_is_held_up_while_it_begins_takes_no_number_that_others_have_had(
+def test_a_slow_start_takes_no_number_of_another_coordinator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two more coordinators begin between its look at the numbers and the creation of its own."""
@@ -62,7 +62,7 @@ def test_one_that_is_held_up_while_it_begins_takes_no_number_that_others_have_ha
     assert len({one.state_id for one in taken}) == 1
 
 
-def test_of_many_that_begin_together_one_rules(tmp_path: Path) -> None:
+def test_one_of_many_concurrent_coordinators_rules(tmp_path: Path) -> None:
     taken: list[Epoch] = []
     start = threading.Barrier(8)
 
@@ -80,7 +80,7 @@ def test_of_many_that_begin_together_one_rules(tmp_path: Path) -> None:
     assert len(ruling) == 1, numbers
 
 
-def test_one_that_took_an_old_number_late_does_not_rule(tmp_path: Path) -> None:
+def test_a_coordinator_with_an_old_number_does_not_rule(tmp_path: Path) -> None:
     """It had looked before others came and went, and their files have been removed."""
     for _ in range(3):
         Epoch.take(tmp_path)
@@ -93,7 +93,7 @@ def remove(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [remove, Epoch.take])
-def test_without_its_own_number_nobody_rules(
+def test_a_coordinator_whose_number_is_missing_does_not_rule(
     tmp_path: Path, change: Callable[[Path], object]
 ) -> None:
     epoch = Epoch.take(tmp_path)
@@ -102,7 +102,7 @@ def test_without_its_own_number_nobody_rules(
         epoch.check()
 
 
-def test_a_place_that_does_not_answer_says_nothing_of_who_rules(tmp_path: Path) -> None:
+def test_an_unresponsive_directory_does_not_supersede_a_coordinator(tmp_path: Path) -> None:
     epoch = Epoch.take(tmp_path)
     (tmp_path / "epochs").rename(tmp_path / "away")
     (tmp_path / "epochs").write_text("")

@@ -23,7 +23,7 @@ REPEAT, LOST, REFUSED = Continuation.REPEAT, Continuation.LOST, Continuation.REF
 @pytest.mark.parametrize("outputs", [[], [FILES], [PROGRAM], [FILES, PROGRAM]])
 @pytest.mark.parametrize("found", [None, 4, 5, 6])
 @pytest.mark.parametrize("newest", [0, 5])
-def test_a_job_never_goes_back_behind_what_it_cannot_take_back(
+def test_a_job_never_goes_back_behind_output_that_it_cannot_withdraw(
     newest: int, found: int | None, outputs: list[CheckpointedOutput], may_repeat: bool
 ) -> None:
     expected: Continuation
@@ -50,7 +50,7 @@ def test_a_refusal_names_both_checkpoints_and_the_option() -> None:
     assert '"files"' not in said
 
 
-def test_what_was_passed_over_stays_so_however_often_a_job_goes_back() -> None:
+def test_a_passed_over_checkpoint_stays_so_however_often_a_job_goes_back() -> None:
     known = CompletedCheckpoints()
     for number in range(1, 8):
         known.note(number)

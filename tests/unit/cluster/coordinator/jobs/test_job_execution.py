@@ -94,7 +94,9 @@ def test_a_job_finishes_with_its_last_subtask(running: JobExecution) -> None:
     assert running.deadline is None
 
 
-def test_a_worker_that_has_done_its_part_may_go(running: JobExecution) -> None:
+def test_the_loss_of_a_worker_whose_subtasks_have_finished_fails_nothing(
+    running: JobExecution,
+) -> None:
     running.finished(OTHER_SOURCE, now=1.0)
     running.finished(OTHER_SINK, now=1.0)
     assert running.worker_lost(LOSS, now=1.0) == []
@@ -136,7 +138,7 @@ Begin = Callable[[JobExecution], None]
 
 @ENDS
 @pytest.mark.parametrize("how", ["released", "lost"])
-def test_a_job_ends_when_every_worker_has_let_go_of_it(
+def test_a_job_ends_when_every_worker_has_released_it(
     running: JobExecution, begin_end: Begin, ending: JobState, end: JobState, how: str
 ) -> None:
     begin_end(running)
@@ -200,7 +202,7 @@ def release_all(execution: JobExecution) -> Commands:
 
 
 @ENDS
-def test_sinks_are_settled_once_when_nothing_of_the_job_runs_any_more(
+def test_sinks_are_settled_once_after_all_subtasks_have_ended(
     committing: JobExecution, begin_end: Begin, ending: JobState, end: JobState
 ) -> None:
     """They are committed if every subtask has finished, and aborted otherwise."""
@@ -226,7 +228,7 @@ def test_a_commit_that_fails_is_aborted_and_fails_the_job(committing: JobExecuti
     assert (state_of(committing), committing.cause) == (JobState.FAILED, COMMIT_FAILED)
 
 
-def test_another_worker_commits_when_the_one_that_did_is_lost(committing: JobExecution) -> None:
+def test_another_worker_commits_if_the_committing_worker_is_lost(committing: JobExecution) -> None:
     finish(committing)
     release_all(committing)
     loss = replace(LOSS, worker_id="worker-0")
@@ -276,7 +278,7 @@ def test_a_commit_that_hangs_fails_the_job_in_time_and_another_worker_aborts(
     assert state_of(committing) is JobState.FAILED, "an abort that hangs is left to itself"
 
 
-def test_what_a_stuck_worker_holds_is_settled_without_it(committing: JobExecution) -> None:
+def test_sinks_are_aborted_without_a_stuck_worker(committing: JobExecution) -> None:
     cancel(committing)
     committing.released("worker-0", 0, [], now=1.5)
     assert committing.tick(6.0) == [("worker-0", Settle("job", 0, commit=False))]
@@ -357,7 +359,7 @@ def test_a_killed_worker_is_the_cause_in_whatever_order_it_is_noticed(
     assert state_of(running) is JobState.FAILED
 
 
-def test_a_job_of_which_nothing_is_left_still_waits_for_its_cause(running: JobExecution) -> None:
+def test_a_job_with_symptoms_only_still_waits_for_its_cause(running: JobExecution) -> None:
     for subtask in (SOURCE, SINK, OTHER_SOURCE, OTHER_SINK):
         running.failed(subtask, SYMPTOM, now=1.0)
     running.released("worker-0", 0, [], now=1.0)
@@ -367,7 +369,7 @@ def test_a_job_of_which_nothing_is_left_still_waits_for_its_cause(running: JobEx
     assert running.cause == LOSS
 
 
-def test_the_loss_of_the_only_worker_ends_the_job_without_anybody_to_cancel() -> None:
+def test_the_loss_of_the_only_worker_ends_the_job_at_once() -> None:
     execution = JobExecution(
         "job",
         0,
@@ -515,7 +517,7 @@ def test_every_pair_of_state_and_event(state: JobState, event: JobEvent) -> None
 
 @pytest.mark.parametrize("event", SubtaskEvent)
 @pytest.mark.parametrize("state", SubtaskState)
-def test_what_comes_too_late_for_a_subtask_changes_nothing(
+def test_late_reports_about_a_subtask_change_nothing(
     state: SubtaskState, event: SubtaskEvent
 ) -> None:
     execution = new_execution()
@@ -612,7 +614,7 @@ def test_only_the_region_of_a_subtask_that_failed_is_cancelled() -> None:
     assert state_of(execution) is JobState.FINISHED
 
 
-def test_a_worker_with_nothing_else_is_told_to_cancel_all_of_its_part() -> None:
+def test_a_worker_with_only_failed_regions_cancels_all_its_subtasks() -> None:
     execution = parted(APART)
     assert execution.failed(SINK, ERROR, now=1.0) == [("worker-0", Cancel("job", 0))]
     execution.released("worker-0", 0, [], now=1.1)
@@ -620,7 +622,7 @@ def test_a_worker_with_nothing_else_is_told_to_cancel_all_of_its_part() -> None:
     assert holders_of(execution) == ["worker-1"]
 
 
-def test_the_loss_of_a_worker_takes_the_regions_that_it_had_part_in() -> None:
+def test_the_loss_of_a_worker_fails_the_regions_that_ran_on_it() -> None:
     execution = parted(APART)
     assert execution.worker_lost(LOSS, now=1.0) == [], "nobody is left to be told"
     assert execution.failover.given_up == {"0-1"}
@@ -641,7 +643,7 @@ def test_a_finished_region_is_not_restarted_with_another() -> None:
     assert state_of(execution) is JobState.RUNNING
 
 
-def test_the_others_finish_meanwhile_and_the_job_does_not() -> None:
+def test_other_regions_finish_during_a_restart_and_the_job_does_not() -> None:
     execution = parted(APART)
     execution.failed(SINK, ERROR, now=1.0)
     execution.released("worker-0", 0, [], now=1.1)
@@ -657,7 +659,7 @@ def test_the_others_finish_meanwhile_and_the_job_does_not() -> None:
     assert state_of(execution) is JobState.FINISHED
 
 
-def test_if_the_last_that_goes_on_fails_all_has_failed() -> None:
+def test_the_failure_of_the_last_running_region_fails_the_job() -> None:
     execution = parted(APART)
     execution.failed(SINK, ERROR, now=1.0)
     assert execution.failed(OTHER_SINK, ERROR, now=1.1)[-1] == ("worker-1", Cancel("job", 0))
@@ -668,7 +670,7 @@ def test_if_the_last_that_goes_on_fails_all_has_failed() -> None:
     assert state_of(execution) is JobState.FAILED
 
 
-def test_subtasks_that_do_not_end_in_time_make_all_fail() -> None:
+def test_subtasks_that_do_not_end_in_time_fail_the_job() -> None:
     """A function that never returns keeps its slot, as in a job that ends."""
     execution = parted(SPREAD)
     execution.failed(SINK, ERROR, now=1.0)
@@ -679,7 +681,7 @@ def test_subtasks_that_do_not_end_in_time_make_all_fail() -> None:
     assert execution.cause is ERROR
 
 
-def test_what_cannot_be_opened_again_is_given_up_again() -> None:
+def test_a_restarted_region_that_cannot_open_fails_again() -> None:
     """The regions that were to be opened together with it are cancelled, too, as none of them runs
     yet."""
     third = PipelinedRegion("2-0", frozenset({(2, 0)}), frozenset())
@@ -712,7 +714,7 @@ def test_what_cannot_be_opened_again_is_given_up_again() -> None:
     assert execution.open_failed("worker-0", 0, ERROR, now=2.0) != [], "what still runs there"
 
 
-def test_what_is_said_under_an_earlier_number_is_late() -> None:
+def test_reports_under_an_earlier_number_are_late() -> None:
     execution = parted(APART)
     execution.worker_lost(LOSS, now=1.0)
     execution.redeploy(frozenset({"0-1"}), 1, {"worker-0": [OTHER_SOURCE, OTHER_SINK]})
@@ -725,7 +727,7 @@ def test_what_is_said_under_an_earlier_number_is_late() -> None:
     assert (execution.subtask_states(), execution.all_run) == (before, True)
 
 
-def test_what_concerns_the_job_fails_all_of_it() -> None:
+def test_a_failure_of_the_job_fails_all_regions() -> None:
     execution = parted(APART)
     execution.fail(ERROR, now=1.0)
     assert state_of(execution) is JobState.FAILING
@@ -740,7 +742,7 @@ def test_a_cancelled_job_does_not_wait_for_a_restart() -> None:
     assert state_of(execution) is JobState.CANCELED
 
 
-def test_a_worker_may_not_drop_what_goes_on() -> None:
+def test_a_worker_must_not_release_running_subtasks() -> None:
     execution = parted(SPREAD)
     execution.failed(SINK, ERROR, now=1.0)
     with pytest.raises(RemoteProtocolError, match="released subtasks that were not cancelled"):

@@ -76,7 +76,7 @@ def test_a_job_that_has_ended_takes_no_attempt(
         record.begin_attempt(workers, now=4.0)
 
 
-def test_an_attempt_that_does_not_fit_is_none(record: JobRecord) -> None:
+def test_an_attempt_that_does_not_fit_is_not_recorded(record: JobRecord) -> None:
     with pytest.raises(InsufficientSlotsError):
         record.begin_attempt((), now=1.0)
     assert record.attempts == ()

@@ -168,7 +168,7 @@ def next_life(lives: list[Life], tmp_path: Path) -> Life:
     return lives[-1]
 
 
-def test_a_job_with_checkpoints_goes_on_in_a_new_attempt(
+def test_a_job_with_checkpoints_continues_in_a_new_attempt(
     first: Life, lives: list[Life], tmp_path: Path
 ) -> None:
     first.now = 7.0
@@ -197,7 +197,7 @@ def test_a_job_with_checkpoints_goes_on_in_a_new_attempt(
 
 
 @pytest.mark.parametrize("can_withdraw", [True, False])
-def test_what_outputs_were_told_of_is_known_to_the_next_coordinator(
+def test_the_next_coordinator_knows_the_checkpoint_that_outputs_were_notified_of(
     first: Life, lives: list[Life], tmp_path: Path, can_withdraw: bool
 ) -> None:
     """Each checkpoint is stored before the outputs are told, and no number is used again."""
@@ -273,7 +273,7 @@ def test_restarts_are_counted_on(first: Life, lives: list[Life], tmp_path: Path)
     assert life.job().state is JobState.FAILED
 
 
-def test_one_that_waits_to_be_restarted_still_does(
+def test_a_job_that_waits_for_its_restart_still_waits(
     first: Life, lives: list[Life], tmp_path: Path
 ) -> None:
     record = first.running(FixedDelayRestart(attempts=1, delay_ms=1e6))
@@ -287,9 +287,7 @@ def test_one_that_waits_to_be_restarted_still_does(
     assert life.job().state is JobState.CANCELED
 
 
-def test_one_that_was_cancelled_does_not_rise_again(
-    first: Life, lives: list[Life], tmp_path: Path
-) -> None:
+def test_a_cancelled_job_is_not_restarted(first: Life, lives: list[Life], tmp_path: Path) -> None:
     record = first.running(checkpointing=CHECKPOINTS)
     first.dispatcher.cancel(record, first.now)
     assert first.said(Cancel)
@@ -327,7 +325,7 @@ def test_sinks_are_committed_by_whoever_comes(
     assert [row["collected"] for row in life.job().present.result()] == [b"all"] * 3
 
 
-def test_a_commit_that_nobody_lives_to_make_fails_the_job(
+def test_a_commit_without_any_worker_left_fails_the_job(
     first: Life, lives: list[Life], tmp_path: Path
 ) -> None:
     record = first.running(commits=True)
@@ -338,7 +336,9 @@ def test_a_commit_that_nobody_lives_to_make_fails_the_job(
     assert life.job().state is JobState.FAILED
 
 
-def test_one_that_had_finished_has_finished(first: Life, lives: list[Life], tmp_path: Path) -> None:
+def test_a_finished_job_is_resumed_as_finished(
+    first: Life, lives: list[Life], tmp_path: Path
+) -> None:
     """Nothing has to be committed. The release by its workers need not be known."""
     record = first.running()
     first.finish(record, *SUBTASKS)
@@ -348,7 +348,7 @@ def test_one_that_had_finished_has_finished(first: Life, lives: list[Life], tmp_
     assert len(life.job().present.result()) == 3
 
 
-def test_what_a_subtask_made_before_a_checkpoint_is_not_lost(
+def test_the_result_of_a_subtask_that_finished_before_a_checkpoint_is_not_lost(
     first: Life, lives: list[Life], tmp_path: Path
 ) -> None:
     record = first.running(checkpointing=CHECKPOINTS)
@@ -438,7 +438,7 @@ def test_what_a_stopped_coordinator_breaks_is_resumed(
     assert life.job().state is JobState.RESTARTING
 
 
-def test_no_worker_hears_of_an_attempt_that_is_not_written_down(
+def test_no_worker_is_sent_an_attempt_that_is_not_stored(
     first: Life, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "jobs").rmdir()
@@ -472,7 +472,7 @@ def test_a_job_that_makes_no_sense_is_left_alone(
     assert len(life.store.load()) == 3
 
 
-def test_what_is_written_down_follows_the_clock_that_is_set(tmp_path: Path) -> None:
+def test_stored_times_follow_corrections_of_the_clock(tmp_path: Path) -> None:
     """A job was submitted 10 s ago, even after the clock was set back by an hour, and for the next
     coordinator. No time lies in the future."""
     first = Life(tmp_path)
@@ -494,7 +494,7 @@ SAVED, SUSPENDED = CheckpointKind.SAVEPOINT, CheckpointKind.SAVEPOINT_SUSPEND
 
 @pytest.mark.parametrize("kind", [SAVED, SUSPENDED])
 @pytest.mark.parametrize("dies", ["before it is written", "when it is written", "when all is over"])
-def test_the_next_coordinator_says_what_became_of_a_savepoint(
+def test_the_next_coordinator_reports_the_outcome_of_a_savepoint(
     tmp_path: Path, kind: CheckpointKind, dies: str
 ) -> None:
     """This includes a savepoint with which the job was to end: the coordinator knows whether it

@@ -29,7 +29,7 @@ def shape(parallelism: int) -> Submission:
     return Submission.of_graph(keyed_graph(parallelism=parallelism))
 
 
-def test_slots_on_their_way_back_are_waited_for(cluster: Cluster) -> None:
+def test_a_job_waits_for_slots_of_ending_jobs(cluster: Cluster) -> None:
     record = cluster.running(parallelism=4)
     assert not cluster.dispatcher.slots.may_fit_soon(shape(2)), "a running job may run for ever"
     for subtask in record.execution.subtask_states():
@@ -62,7 +62,7 @@ def test_a_refusal_names_the_workers_that_are_lost(cluster: Cluster) -> None:
         cluster.submit(parallelism=3)
 
 
-def test_a_refusal_names_no_more_than_the_last_of_them(cluster: Cluster) -> None:
+def test_a_refusal_names_only_the_last_lost_workers(cluster: Cluster) -> None:
     for number in range(10, 16):
         message = Register(f"worker-{number}", number, f"127.0.0.1:{number}", 1)
         cluster.dispatcher.register(message, cluster.now)
@@ -88,7 +88,7 @@ def test_slots_of_a_subtask_that_never_ends_stay_taken(cluster: Cluster) -> None
     assert cluster.free_slots() == [2, 2]
 
 
-def test_slots_come_back_of_a_job_that_is_forgotten(cluster: Cluster) -> None:
+def test_slots_of_a_forgotten_job_are_released(cluster: Cluster) -> None:
     record = cluster.running(parallelism=1)
     (worker_id,) = record.execution.workers
     cluster.dispatcher.cancel(record, cluster.now)
@@ -102,7 +102,7 @@ def test_slots_come_back_of_a_job_that_is_forgotten(cluster: Cluster) -> None:
     assert cluster.free_slots() == [2, 2]
 
 
-def test_a_worker_that_has_not_let_go_of_an_attempt_keeps_its_slots_during_the_next(
+def test_slots_of_an_unreleased_attempt_stay_occupied_during_the_next(
     retrying: Cluster,
 ) -> None:
     record = retrying.running()
@@ -120,7 +120,7 @@ def test_a_worker_that_has_not_let_go_of_an_attempt_keeps_its_slots_during_the_n
     assert record.execution.state is JobState.RUNNING
 
 
-def test_the_slots_of_a_job_are_counted_until_the_last_that_shares_one_has_gone(
+def test_a_shared_slot_stays_occupied_until_its_last_subtask_is_released(
     cluster_of_parts: Parted,
 ) -> None:
     cluster = cluster_of_parts

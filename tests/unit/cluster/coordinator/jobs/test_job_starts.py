@@ -181,7 +181,7 @@ def test_a_job_is_restarted_when_its_time_has_come(restarting: Cluster) -> None:
     assert (record.state, record.ended_at) == (JobState.FAILED, 1.0), "once, and not again"
 
 
-def test_a_job_that_asks_for_what_cannot_be_is_not_restarted(restarting: Cluster) -> None:
+def test_a_job_with_an_invalid_configuration_is_not_restarted(restarting: Cluster) -> None:
     """The next attempt would fail in the same way until the restarts are used up, which never
     happens with checkpoints. In a job that has run before, the cause is something that had
     worked, so it is restarted."""
@@ -274,7 +274,7 @@ def test_an_attempt_that_does_not_fit_leaves_the_job_as_it_is(retrying: Cluster)
     ],
     ids=["a later one", "an older one"],
 )
-def test_an_attempt_continues_from_what_was_found(
+def test_an_attempt_continues_from_the_checkpoint_that_was_found(
     checkpointed: Checkpointed, point: RestorePoint
 ) -> None:
     """The job waits for the answer for any time, and needs no tick meanwhile."""
@@ -342,7 +342,7 @@ def test_a_job_that_goes_back_has_no_newer_checkpoint_from_then_on(
     assert trigger.checkpoint_id == 3
 
 
-def test_a_job_without_any_of_its_checkpoints_does_not_begin_at_its_start(
+def test_a_job_without_any_of_its_checkpoints_does_not_restart_from_its_start(
     checkpointed: Checkpointed,
 ) -> None:
     """A missing mount may come back, so the restart strategy decides."""
@@ -398,7 +398,7 @@ def test_damage_where_nothing_is_restored_is_a_failure(checkpointed: Checkpointe
     assert (record.doubts_checkpoints, record.backoff.restarts) == (False, 1)
 
 
-def test_what_was_found_is_kept_while_there_are_no_slots(checkpointed: Checkpointed) -> None:
+def test_the_found_checkpoint_is_kept_while_slots_are_missing(checkpointed: Checkpointed) -> None:
     record = checkpointed.failed_after_checkpoint()
     other = checkpointed.submit(parallelism=4)
     checkpointed.found(record, record.latest_checkpoint)
@@ -436,7 +436,7 @@ def test_a_job_that_is_cancelled_meanwhile_continues_from_nothing(
     assert (record.present.number, record.state) == (0, JobState.CANCELED)
 
 
-def test_a_part_begins_again_from_the_last_checkpoint_and_the_rest_goes_on(
+def test_a_region_restarts_from_the_last_checkpoint_and_the_others_go_on(
     cluster_of_parts: Parted,
 ) -> None:
     cluster = cluster_of_parts
@@ -476,7 +476,7 @@ def test_a_part_begins_again_from_the_last_checkpoint_and_the_rest_goes_on(
 
 
 @pytest.mark.parametrize("vertex", [0, 3])
-def test_of_a_part_only_its_own_outputs_matter(cluster_of_parts: Parted, vertex: int) -> None:
+def test_only_outputs_of_the_restarted_region_matter(cluster_of_parts: Parted, vertex: int) -> None:
     """Vertex 3 belongs to the right pipeline, which goes back; vertex 0 belongs to the other, which
     goes on."""
     cluster = cluster_of_parts
@@ -492,7 +492,7 @@ def test_of_a_part_only_its_own_outputs_matter(cluster_of_parts: Parted, vertex:
     assert record.completed.is_passed_over(2), "neither goes on from it"
 
 
-def test_a_part_is_restarted_as_often_as_the_strategy_says(cluster_of_parts: Parted) -> None:
+def test_a_region_restarts_as_often_as_the_strategy_allows(cluster_of_parts: Parted) -> None:
     cluster = cluster_of_parts
     record = cluster.running()
     for number in range(9):
@@ -510,7 +510,7 @@ def test_a_part_is_restarted_as_often_as_the_strategy_says(cluster_of_parts: Par
     assert cluster.free_slots() == [2, 2]
 
 
-def test_a_part_that_is_restarted_waits_for_slots_and_then_fails_the_job(
+def test_a_region_without_slots_waits_and_then_fails_the_job(
     cluster_of_parts: Parted,
 ) -> None:
     cluster = cluster_of_parts
@@ -535,7 +535,7 @@ def test_a_part_that_is_restarted_waits_for_slots_and_then_fails_the_job(
     assert not other.execution.state.is_terminal
 
 
-def test_what_was_found_for_a_part_is_judged_again_for_all_of_the_job(
+def test_a_checkpoint_found_for_a_region_is_judged_again_for_the_whole_job(
     cluster_of_parts: Parted,
 ) -> None:
     """The part that goes back to an older checkpoint lacks slots, so the whole attempt fails.
@@ -573,7 +573,7 @@ def test_a_job_that_ends_with_a_savepoint_is_not_restarted_in_part(
     assert (record.present.number, record.execution.state) == (1, JobState.DEPLOYING)
 
 
-def test_a_part_whose_checkpoint_cannot_be_found_fails_all_of_the_attempt(
+def test_a_region_whose_checkpoint_cannot_be_found_fails_the_whole_attempt(
     cluster_of_parts: Parted,
 ) -> None:
     cluster = cluster_of_parts
@@ -596,7 +596,7 @@ def test_a_part_whose_checkpoint_cannot_be_found_fails_all_of_the_attempt(
 
 
 @pytest.mark.parametrize("is_answered", ["before it is released", "afterwards"])
-def test_all_of_an_attempt_fails_while_the_checkpoint_of_a_part_is_sought(
+def test_the_whole_attempt_fails_while_the_checkpoint_of_a_region_is_sought(
     cluster_of_parts: Parted, is_answered: str
 ) -> None:
     """The answer concerns only the part.
@@ -623,7 +623,7 @@ def test_all_of_an_attempt_fails_while_the_checkpoint_of_a_part_is_sought(
     assert record.present.restored_from == "checkpoint-1-attempt-0"
 
 
-def test_while_a_part_is_restarted_all_of_the_job_can_be_cancelled(
+def test_the_whole_job_can_be_cancelled_while_a_region_restarts(
     cluster_of_parts: Parted,
 ) -> None:
     cluster = cluster_of_parts
@@ -641,7 +641,7 @@ def test_while_a_part_is_restarted_all_of_the_job_can_be_cancelled(
     assert record.present.last_number == 0
 
 
-def test_a_part_does_not_begin_again_while_the_job_is_being_cancelled(
+def test_a_region_does_not_restart_while_the_job_is_cancelled(
     cluster_of_parts: Parted,
 ) -> None:
     """Its restart is due while a worker has not released the other subtasks yet."""

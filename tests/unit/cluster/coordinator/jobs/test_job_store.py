@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Iterator[JobStore]:
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_what_was_written_is_found_again(
+def test_stored_jobs_are_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
 ) -> None:
     """With durable storage, data is on disk before it gets its name."""
@@ -40,7 +40,7 @@ def test_what_was_written_is_found_again(
     assert len(synced) == (10 if durable else 0)
 
 
-def test_of_a_subtasks_results_the_last_one_counts(store: JobStore) -> None:
+def test_the_last_result_of_a_subtask_counts(store: JobStore) -> None:
     store.write_job(JOB, b"job", {})
     for attempt in (9, 10, 2):
         store.write_results(JOB, attempt, {(0, 1): b"%d" % attempt, (2, 0): b"both"})
@@ -66,7 +66,7 @@ def test_of_results_in_one_attempt_the_last_one_counts_and_the_others_stay(tmp_p
         assert stored.results == {(0, 0): b"%d" % last, **others}
 
 
-def test_nobody_else_can_read_it(store: JobStore, tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_files(store: JobStore, tmp_path: Path) -> None:
     store.write_job(JOB, b"job", {})
     store.write_results(JOB, 0, {(0, 0): b"result"})
     paths = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
@@ -75,7 +75,7 @@ def test_nobody_else_can_read_it(store: JobStore, tmp_path: Path) -> None:
     assert (tmp_path / "state" / "jobs" / JOB).stat().st_mode & 0o777 == 0o700
 
 
-def test_what_was_never_acknowledged_or_is_forgotten_goes(store: JobStore, tmp_path: Path) -> None:
+def test_unacknowledged_and_forgotten_jobs_are_removed(store: JobStore, tmp_path: Path) -> None:
     store.write_job(JOB, b"job", {})
     store.remove(JOB)
     store.remove(JOB)
@@ -126,13 +126,13 @@ def test_two_coordinators_do_not_share_a_directory(tmp_path: Path) -> None:
     JobStore(tmp_path).close()
 
 
-def test_a_place_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_a_state_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="cannot keep its jobs in .*file"):
         JobStore(tmp_path / "file")
 
 
-def test_what_cannot_be_written_leaves_what_is_there(store: JobStore, tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file(store: JobStore, tmp_path: Path) -> None:
     store.write_job(JOB, b"job", {"attempt": 0})
     (tmp_path / "state" / "jobs" / JOB / ".state.unfinished").mkdir()
     with pytest.raises(OSError, match="unfinished"):

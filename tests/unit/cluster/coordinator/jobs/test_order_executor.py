@@ -46,7 +46,7 @@ def test_a_running_job_takes_checkpoints(checkpointed: Checkpointed) -> None:
     assert record.checkpoints.history.last_completed.metrics["state_bytes"] == 15
 
 
-def test_the_next_attempt_goes_on_from_the_last_checkpoint(checkpointed: Checkpointed) -> None:
+def test_the_next_attempt_continues_from_the_last_checkpoint(checkpointed: Checkpointed) -> None:
     record = checkpointed.running()
     assert record.present.restored_from == ""
     checkpointed.pass_time(10.0)
@@ -79,7 +79,7 @@ def test_a_checkpoint_that_a_subtask_declines_may_fail_the_job(
     assert "subtask (1, 1): the disk is full" in record.execution.cause.message
 
 
-def test_a_last_checkpoint_is_triggered_for_those_who_wait_for_it(
+def test_a_last_checkpoint_is_triggered_for_the_subtasks_that_wait_for_it(
     checkpointed: Checkpointed,
 ) -> None:
     """O2: this happens at once when all the others have finished, for all that wait."""

@@ -81,7 +81,7 @@ def test_regions_that_would_wait_for_each_other_are_one() -> None:
     }
 
 
-def test_a_region_stands_behind_those_that_it_consumes() -> None:
+def test_a_region_follows_the_regions_that_it_consumes() -> None:
     """This holds even if its first vertex comes before theirs."""
     assert [region.name for region in pipelined_regions(shape(1, 1, 1, edges="0-2 1=2"))] == [
         "1-0",
@@ -115,7 +115,7 @@ def test_a_vertex_without_exchanges_is_a_region_for_each_subtask() -> None:
     assert regions(shape(2)) == {"0-0": ({"0-0"}, NONE), "0-1": ({"0-1"}, NONE)}
 
 
-def test_a_region_consumes_those_whose_subtasks_it_reads() -> None:
+def test_a_region_consumes_the_regions_whose_subtasks_it_reads() -> None:
     assert regions(shape(2, 2, 2, edges="1=2", pointwise="0=1")) == {
         "0-0": ({"0-0"}, NONE),
         "0-1": ({"0-1"}, NONE),

@@ -61,7 +61,7 @@ def test_subtasks_of_one_group_and_index_share_a_slot() -> None:
 LEFT, RIGHT = [(0, 0), (0, 1), (1, 0), (1, 1)], [(2, 0), (2, 1), (3, 0), (3, 1)]
 
 
-def test_a_part_that_is_placed_anew_shares_the_slots_of_what_goes_on() -> None:
+def test_a_restarted_region_shares_the_slots_of_running_regions() -> None:
     graph = two_pipelines()
     offers = workers("worker-0", "worker-1", slots=1)
     placement = Placement.of_job(graph, "job", 0, offers)
@@ -85,7 +85,7 @@ def test_a_part_that_is_placed_anew_shares_the_slots_of_what_goes_on() -> None:
     assert [result.consumers for result in source.results] == [("worker-0", "worker-1")]
 
 
-def test_where_nothing_goes_on_a_part_takes_free_slots() -> None:
+def test_a_region_without_running_neighbours_takes_free_slots() -> None:
     """Its own slots were lost with a worker, or the subtasks that shared them have finished."""
     graph = two_pipelines()
     placement = Placement.of_job(graph, "job", 0, workers("worker-0", "worker-1", slots=1))

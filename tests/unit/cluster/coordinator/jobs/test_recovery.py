@@ -107,7 +107,7 @@ def test_a_state_has_only_its_own_data(state: RecoveryState) -> None:
             _ = one.answer
 
 
-def test_all_of_a_job_does_not_spread() -> None:
+def test_a_restart_of_the_whole_job_does_not_spread() -> None:
     one = after(RecoveryEvent.FAIL, RecoveryEvent.SPREAD)
     assert (one.state, one.scope) == (RecoveryState.BACKING_OFF, Scope.JOB)
 
@@ -188,7 +188,7 @@ def test_a_client_may_end_the_job() -> None:
     [dispatcher, job_starts, order_executor, checkpoint_requests, checkpoint_completer],
     ids=lambda one: one.__name__,
 )
-def test_who_drives_a_job_writes_no_attribute_of_its_record(module: object) -> None:
+def test_callers_of_a_job_record_write_none_of_its_attributes(module: object) -> None:
     source = Path(str(getattr(module, "__file__"))).read_text()  # noqa: B009
     assert list(written_of_records(ast.parse(source))) == []
 

@@ -26,7 +26,7 @@ def deadline_of(failover: RegionFailover) -> float | None:
     return failover.deadline
 
 
-def test_a_failure_of_some_concerns_these_alone(failover: RegionFailover) -> None:
+def test_a_failure_of_some_regions_concerns_only_them(failover: RegionFailover) -> None:
     assert failover.regions_of([(0, 1), (1, 1)]) == B
     assert failover.concerns_some(A)
     assert failover.concerns_some(A | B)
@@ -34,7 +34,7 @@ def test_a_failure_of_some_concerns_these_alone(failover: RegionFailover) -> Non
     assert not failover.concerns_some(frozenset()), "none in particular"
 
 
-def test_what_was_given_up_is_not_what_goes_on(failover: RegionFailover) -> None:
+def test_failed_regions_are_not_running_regions(failover: RegionFailover) -> None:
     failover.give_up(A | B, [(0, 0)], CAUSE, 1.0, 6.0)
     assert not failover.concerns_some(C), "it was the last one"
     assert failover.regions_of([(0, 0), (0, 2)]) == C
@@ -81,7 +81,7 @@ def test_the_time_for_the_first_counts_for_those_that_follow(failover: RegionFai
     assert not failover.concerns_some(C)
 
 
-def test_of_which_nothing_runs_any_more_nothing_is_awaited(failover: RegionFailover) -> None:
+def test_an_attempt_without_running_subtasks_awaits_nothing(failover: RegionFailover) -> None:
     """Its worker is lost."""
     failover.give_up(A, [], CAUSE, 1.0, 6.0)
     assert failover.is_released

@@ -53,34 +53,38 @@ async def found(
     return await find_restore_point(graph, RestoreSettings(place, allow), CONFIG)
 
 
-async def test_the_whole_place_and_who_had_finished_are_known(tmp_path: Path) -> None:
+async def test_a_restore_point_has_its_location_and_finished_subtasks(tmp_path: Path) -> None:
     place = f"{tmp_path}/job-1/checkpoint-1-attempt-0"
     assert await found(tmp_path, finished=(1,)) == RestorePoint(place, frozenset({(VERTEX.id, 1)}))
 
 
-async def test_all_that_had_finished_have_at_another_parallelism(tmp_path: Path) -> None:
+async def test_a_finished_operator_stays_finished_at_another_parallelism(tmp_path: Path) -> None:
     point = await found(tmp_path, parallelism=3, finished=(0, 1, 2), kind=StateKind.OUTPUT)
     assert point.finished == {(VERTEX.id, 0), (VERTEX.id, 1)}
 
 
-async def test_who_had_finished_and_has_state_left_is_restored(tmp_path: Path) -> None:
+async def test_a_finished_subtask_with_remaining_state_is_restored(tmp_path: Path) -> None:
     """O2: this is state that it still has to commit."""
     point = await found(tmp_path, finished=(0, 1))
     assert point.finished == {(VERTEX.id, 1)}
 
 
-async def test_state_that_is_left_may_be_of_any_at_another_parallelism(tmp_path: Path) -> None:
+async def test_remaining_state_may_move_to_any_subtask_at_another_parallelism(
+    tmp_path: Path,
+) -> None:
     """O2."""
     point = await found(tmp_path, parallelism=3, finished=(0, 1, 2))
     assert point.finished == set()
 
 
-async def test_some_that_have_something_to_commit_hold_the_parallelism(tmp_path: Path) -> None:
+async def test_finished_subtasks_with_pending_commits_fix_the_parallelism(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="1 of the 3 subtasks .* must have that parallelism"):
         await found(tmp_path, parallelism=3, finished=(0,))
 
 
-async def test_of_others_none_has_finished_at_another_parallelism(tmp_path: Path) -> None:
+async def test_a_partly_finished_operator_restarts_all_subtasks_at_another_parallelism(
+    tmp_path: Path,
+) -> None:
     """O2: the subtasks share the state of those that had not finished."""
     assert (await found(tmp_path, parallelism=3, finished=(1, 2))).finished == set()
 

@@ -17,7 +17,7 @@ def request(kind: CheckpointKind = CheckpointKind.SAVEPOINT) -> SavepointRequest
     return SavepointRequest("4711", 3, kind, "/saved")
 
 
-def test_one_that_is_written_is_done() -> None:
+def test_a_written_savepoint_is_done() -> None:
     asked = request()
     assert asked.to_dict() == {"status": {"id": "IN_PROGRESS"}, "operation": None}
     asked.written("/saved/job", DIRECTORY)
@@ -36,7 +36,9 @@ def test_one_that_has_failed_says_why() -> None:
 
 
 @pytest.mark.parametrize("kind", STOPPING)
-def test_one_that_stops_the_job_is_done_with_that(kind: CheckpointKind) -> None:
+def test_a_savepoint_that_stops_the_job_is_done_with_the_end_of_the_job(
+    kind: CheckpointKind,
+) -> None:
     asked = request(kind)
     asked.written("/saved/job", DIRECTORY)
     assert not asked.is_done

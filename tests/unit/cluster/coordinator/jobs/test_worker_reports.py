@@ -113,7 +113,7 @@ def test_late_messages_of_an_earlier_attempt_change_nothing(
     assert earlier.collected_bytes == 0
 
 
-def test_what_a_part_has_made_before_it_begins_again_does_not_count(
+def test_results_of_a_restarted_region_do_not_count(
     cluster_of_parts: Parted,
 ) -> None:
     cluster = cluster_of_parts

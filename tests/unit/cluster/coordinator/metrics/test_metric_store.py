@@ -50,14 +50,14 @@ def test_the_latest_report_of_each_worker_is_kept(store: Store) -> None:
     assert seen == {"worker-0": (3, 3.0), "worker-1": (2, 2.0)}
 
 
-def test_the_subtasks_of_a_job_are_found_where_they_are(store: Store) -> None:
+def test_the_subtasks_of_a_job_are_found_by_worker(store: Store) -> None:
     other = subtask(job_id="4711")
     store.report("worker-0", worker()._replace(subtasks=(other, subtask())))
     store.report("worker-1", worker()._replace(subtasks=(other,)))
     assert store.store.of_job("0815") == {"worker-0": (subtask(),)}
 
 
-async def test_who_asks_gets_the_answer_with_its_channels(store: Store) -> None:
+async def test_a_question_gets_the_answer_with_its_channels(store: Store) -> None:
     asking = await store.ask("worker-0")
     assert store.asked == [("worker-0", StatisticsRequest(1, 5))]
     store.report("worker-0", worker())
@@ -69,7 +69,7 @@ async def test_who_asks_gets_the_answer_with_its_channels(store: Store) -> None:
     assert store.store.latest()["worker-0"].statistics.channels == ()
 
 
-async def test_two_who_ask_get_one_answer_each(store: Store) -> None:
+async def test_two_questions_get_one_answer_each(store: Store) -> None:
     first, second = await store.ask("worker-0"), await store.ask("worker-0")
     while len(store.asked) < 2:
         await asyncio.sleep(0)
@@ -78,7 +78,7 @@ async def test_two_who_ask_get_one_answer_each(store: Store) -> None:
     assert (await first, await second) == (worker(subtasks=1), worker(subtasks=2))
 
 
-async def test_who_asks_a_worker_that_is_lost_hears_so(store: Store) -> None:
+async def test_a_question_to_a_lost_worker_fails(store: Store) -> None:
     store.report("worker-0", worker())
     asking = await store.ask("worker-0")
     store.store.forget("worker-1")
@@ -95,6 +95,6 @@ async def test_a_worker_that_is_mute_is_not_waited_for_for_ever(store: Store) ->
     store.report("worker-0", worker(), request=1)  # no request waits for it any more
 
 
-def test_what_is_no_report_is_refused_with_the_workers_name(store: Store) -> None:
+def test_malformed_statistics_are_refused_with_the_workers_id(store: Store) -> None:
     with pytest.raises(RemoteProtocolError, match="malformed statistics of worker-0: no Worker"):
         store.store.take("worker-0", StatisticsReport(0, b"\x90"), 1.0)

@@ -71,7 +71,7 @@ async def test_samples_keep_their_time_of_day_when_the_clock_is_corrected(
     assert before.taken_ms == 1_000_010_000
 
 
-async def test_who_asks_first_has_samples_taken(sampling: Sampling) -> None:
+async def test_the_first_request_takes_samples(sampling: Sampling) -> None:
     assert sampling.stacks() is None
     assert sampling.stacks() is None
     await sampling.answer(times=3)
@@ -111,7 +111,7 @@ async def test_a_worker_that_is_lost_or_tells_nonsense_has_seen_nothing(
     assert sampling.stacks() == {}
 
 
-async def test_a_worker_that_is_mute_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unresponsive_worker_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     patience = replace(
         CONFIG, stack_sample_delay_ms=0.001, heartbeat_interval_ms=0.1, coordinator_timeout_ms=0.2
     )
@@ -120,7 +120,7 @@ async def test_a_worker_that_is_mute_is_given_up(caplog: pytest.LogCaptureFixtur
     assert "worker worker-0 sent no stacks within" in caplog.text
 
 
-async def test_what_is_under_way_ends_with_the_store(sampling: Sampling) -> None:
+async def test_pending_samples_end_with_the_store(sampling: Sampling) -> None:
     under_way = sampling.store.sample(sampling.record, sampling.vertex)
     await asyncio.sleep(0)
     await sampling.store.close()

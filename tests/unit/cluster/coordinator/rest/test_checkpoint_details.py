@@ -54,7 +54,7 @@ def test_a_vertex_is_the_sum_of_its_subtasks() -> None:
     }
 
 
-def test_a_vertex_of_which_nobody_has_answered_has_no_time() -> None:
+def test_a_vertex_without_acknowledgements_has_no_time() -> None:
     other = JobVertex(2, "Sink", 1, 128, "default", ())
     told = vertex_details(other, checkpoint(), "FAILED")
     assert (told["latest_ack_timestamp"], told["end_to_end_duration"]) == (-1, 0)

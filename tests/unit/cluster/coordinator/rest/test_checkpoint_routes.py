@@ -99,7 +99,9 @@ async def test_counts_latest_and_history_tell_of_savepoints(tmp_path: Path) -> N
         await cancel(cluster, again)
 
 
-async def test_one_under_way_is_in_the_history_and_the_settings_are_told(tmp_path: Path) -> None:
+async def test_a_pending_savepoint_is_in_the_history_and_the_settings_are_shown(
+    tmp_path: Path,
+) -> None:
     settings = JobCheckpointingConfig(60_000.0, directory=str(tmp_path))
     async with running_cluster() as cluster:
         coordinator = cluster.served.coordinator

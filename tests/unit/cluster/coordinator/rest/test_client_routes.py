@@ -79,7 +79,9 @@ async def test_the_cluster_shows_its_workers_and_not_its_token(
     assert await get(member, "/api/v1/jobs") == (200, {"jobs": []})
 
 
-async def test_a_job_goes_through(served: ServedCoordinator, member: aiohttp.ClientSession) -> None:
+async def test_a_job_runs_from_submission_to_result(
+    served: ServedCoordinator, member: aiohttp.ClientSession
+) -> None:
     states = []
     async with (
         served.worker("worker-0") as first,
@@ -123,7 +125,7 @@ async def test_collected_records_are_handed_out_once(served: ServedCoordinator) 
     assert [result.collected for result in results] == [{"Collect": [1, 1]}, {}]
 
 
-async def test_a_failed_subtask_is_what_the_client_gets(served: ServedCoordinator) -> None:
+async def test_the_client_gets_the_failure_of_a_subtask(served: ServedCoordinator) -> None:
     async with served.worker("worker-0") as link, served.client() as client:
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
@@ -139,7 +141,7 @@ async def test_a_failed_subtask_is_what_the_client_gets(served: ServedCoordinato
             await client._request("GET", f"/api/v1/jobs/{job_id}/result")
 
 
-async def test_a_worker_that_goes_is_what_the_client_gets(served: ServedCoordinator) -> None:
+async def test_the_client_gets_the_loss_of_a_worker(served: ServedCoordinator) -> None:
     async with served.client() as client:
         async with served.worker("worker-0") as link:
             job_id = await client.submit(Submission.of_graph(keyed_graph()))
@@ -181,7 +183,7 @@ async def test_a_job_waits_for_slots_on_their_way_back(served: ServedCoordinator
         assert await expect(link, Deploy) == Deploy(await second, 0)
 
 
-async def test_a_client_that_goes_while_it_waits_for_slots_starts_no_job(
+async def test_a_client_that_disconnects_while_it_waits_for_slots_starts_no_job(
     served: ServedCoordinator,
 ) -> None:
     async with served.worker("worker-0") as link, served.client() as client:
@@ -202,7 +204,7 @@ async def test_a_client_that_goes_while_it_waits_for_slots_starts_no_job(
         assert [job.job_id for job in served.coordinator.dispatcher.jobs()] == [first]
 
 
-async def test_a_job_that_a_worker_never_lets_go_of_ends_and_says_so() -> None:
+async def test_a_job_that_a_worker_never_releases_ends_and_names_the_worker() -> None:
     async with (
         serve_control_plane(replace(CONFIG, cancel_timeout_ms=20.0)) as served,
         served.worker("worker-0") as link,
@@ -259,7 +261,7 @@ async def test_a_client_sees_a_worker_as_it_last_reported(served: ServedCoordina
 
 
 @pytest.mark.parametrize("options", [{"fresh": True}, {"channels_max": 7}])
-async def test_a_client_has_a_worker_asked(
+async def test_a_client_can_query_a_worker(
     served: ServedCoordinator, options: dict[str, Any]
 ) -> None:
     seen = worker()._replace(channels=channel_rows(channel(0)))

@@ -28,7 +28,7 @@ def test_the_topology_is_that_of_the_graph() -> None:
     assert exchange.consumers == (range(3),)
 
 
-def test_the_failures_of_a_job_that_goes_on_are_told_the_last_one_first() -> None:
+def test_the_failures_of_a_running_job_are_listed_newest_first() -> None:
     cluster = Cluster(FixedDelayRestart(attempts=2, delay_ms=1000.0))
     record = cluster.running()
     assert list(failure_readings(record, 0.0)) == []
@@ -49,7 +49,7 @@ def test_the_failures_of_a_job_that_goes_on_are_told_the_last_one_first() -> Non
     assert list(failure_readings(record, 3.0)) == [], "it has ended, and restarts no more"
 
 
-async def test_a_job_is_diagnosed_from_what_its_workers_report() -> None:
+async def test_a_job_is_diagnosed_from_the_reports_of_its_workers() -> None:
     async with running_cluster() as cluster:
         coordinator = cluster.served.coordinator
         record = coordinator.submit(Submission.of_graph(endless_graph()))

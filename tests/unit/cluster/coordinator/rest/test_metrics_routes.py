@@ -50,7 +50,7 @@ async def test_both_take_the_token(anybody: aiohttp.ClientSession, path: str) ->
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/metrics/targets"])
-async def test_there_are_none_where_metrics_are_off(path: str) -> None:
+async def test_no_metrics_are_served_if_they_are_off(path: str) -> None:
     async with serve_control_plane(replace(CONFIG, metrics=False)) as served:
         headers = authorization_headers(served.token)
         async with aiohttp.ClientSession(f"http://{served.address}", headers=headers) as member:

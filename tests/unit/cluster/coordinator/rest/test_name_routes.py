@@ -21,7 +21,7 @@ FIELDS = {
 LOOK = "/api/v1/names?job=job&name=readings"
 
 
-async def test_a_name_is_there_as_long_as_the_connection() -> None:
+async def test_a_name_exists_as_long_as_the_connection() -> None:
     async with (
         serve_control_plane(CONFIG) as served,
         aiohttp.ClientSession(
@@ -56,7 +56,7 @@ async def test_a_name_is_there_as_long_as_the_connection() -> None:
         )
 
 
-async def test_a_coordinator_that_ends_ends_what_holds_names() -> None:
+async def test_the_end_of_a_coordinator_ends_the_requests_that_hold_names() -> None:
     async with aiohttp.ClientSession() as session:
         async with serve_control_plane(CONFIG) as served:
             headers = authorization_headers(served.token)
@@ -75,7 +75,7 @@ async def test_a_coordinator_that_ends_ends_what_holds_names() -> None:
         ({**FIELDS, "name": 1}, "name is not a text"),
     ],
 )
-async def test_what_is_not_well_said_is_refused(fields: dict[str, Any], why: str) -> None:
+async def test_malformed_names_are_refused(fields: dict[str, Any], why: str) -> None:
     async with (
         serve_control_plane(CONFIG) as served,
         aiohttp.ClientSession(
@@ -100,7 +100,7 @@ async def test_what_is_not_well_said_is_refused(fields: dict[str, Any], why: str
         {"more": 1},
     ],
 )
-async def test_a_failure_that_is_not_well_said_is_refused(spoilt: dict[str, Any]) -> None:
+async def test_a_malformed_failure_is_refused(spoilt: dict[str, Any]) -> None:
     said = {"code": 6, "text": "boom", "unread": [0], "remembered_ms": 1000, **spoilt}
     async with (
         serve_control_plane(CONFIG) as served,

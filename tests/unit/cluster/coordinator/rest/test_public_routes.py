@@ -20,7 +20,7 @@ async def test_it_is_ready_once_the_expected_workers_have_registered(
         assert served.coordinator.ready.is_set()
 
 
-async def test_what_is_open_to_everyone_says_nothing_of_jobs_or_addresses(
+async def test_public_routes_reveal_no_jobs_or_addresses(
     served: ServedCoordinator, anybody: aiohttp.ClientSession
 ) -> None:
     async with served.worker("worker-0"), served.client() as client:

@@ -9,7 +9,7 @@ from flinknet.cluster.coordinator.rest.published_names import (
 )
 
 
-def test_a_name_is_there_until_it_is_taken_back() -> None:
+def test_a_name_exists_until_it_is_withdrawn() -> None:
     names = PublishedNames(10)
     names.publish("2", PublishedName("job", "readings", "b", "127.0.0.1:2"))
     names.publish("1", PublishedName("job", "readings", "a", "127.0.0.1:1"))
@@ -24,7 +24,7 @@ def test_a_name_is_there_until_it_is_taken_back() -> None:
     assert len(names) == 3
 
 
-def test_what_a_worker_has_said_anew_stays_when_it_takes_back_what_it_said_before() -> None:
+def test_a_republished_name_survives_the_withdrawal_of_the_earlier_one() -> None:
     names = PublishedNames(10)
     names.publish("1", PublishedName("job", "readings", "a", "127.0.0.1:1"))
     names.publish("2", PublishedName("job", "readings", "a", "127.0.0.1:2"))
@@ -32,7 +32,7 @@ def test_what_a_worker_has_said_anew_stays_when_it_takes_back_what_it_said_befor
     assert names.addresses("job", "readings") == ["127.0.0.1:2"]
 
 
-def test_the_end_of_a_lost_connection_leaves_what_was_said_anew_over_another() -> None:
+def test_the_end_of_a_lost_connection_keeps_names_that_another_connection_published() -> None:
     names = PublishedNames(10)
     lost = PublishedName("job", "readings", "a", "127.0.0.1:1")
     anew = PublishedName("job", "readings", "a", "127.0.0.1:1")
@@ -59,7 +59,7 @@ def test_a_failure_is_for_readers_that_come_in_time_and_is_taken_by_each_once() 
     assert names.take_failure("job", "readings", 1, 1.0) is None
 
 
-def test_few_failures_are_kept_and_none_of_a_producer_that_is_back() -> None:
+def test_few_failures_are_kept_and_none_of_a_returned_producer() -> None:
     names = PublishedNames(2)
     for number in range(3):
         name = PublishedName("job", f"n{number}", "a", "127.0.0.1:1")

@@ -32,7 +32,7 @@ async def cancel(cluster: Cluster, record: JobRecord) -> None:
     await cluster.served.coordinator.finish_checkpoints()
 
 
-async def test_a_savepoint_is_written_where_it_was_asked_for(tmp_path: Path) -> None:
+async def test_a_savepoint_is_written_to_the_requested_directory(tmp_path: Path) -> None:
     async with running_cluster() as cluster, cluster.served.client() as client:
         record = await endless(cluster)
         job_id = await client.find_job("endless")
@@ -51,7 +51,7 @@ async def test_a_savepoint_is_written_where_it_was_asked_for(tmp_path: Path) -> 
             await client.savepoint(job_id, str(tmp_path))
 
 
-async def test_what_cannot_be_asked_for_is_refused() -> None:
+async def test_invalid_savepoint_requests_are_refused() -> None:
     async with running_cluster() as cluster:
         record = await endless(cluster)
         headers = authorization_headers(cluster.served.token)
@@ -90,7 +90,7 @@ async def test_a_job_continues_over_the_wire(tmp_path: Path) -> None:
         await cancel(cluster, second)
 
 
-async def test_a_savepoint_is_asked_for_once_however_often_its_client_says_so(
+async def test_a_repeated_request_triggers_one_savepoint(
     tmp_path: Path,
 ) -> None:
     async with running_cluster() as cluster:

@@ -36,7 +36,7 @@ async def coordinator() -> AsyncIterator[Coordinator]:
     await coordinator.finish_checkpoints()
 
 
-async def test_a_worker_gets_its_subtasks_and_hands_in_their_results(
+async def test_a_worker_gets_its_subtasks_and_uploads_their_results(
     coordinator: Coordinator,
 ) -> None:
     record = coordinator.submit(Submission.of_graph(keyed_graph()))

@@ -42,7 +42,7 @@ async def test_collected_records_over_the_limit_are_refused(served: ServedCoordi
         assert set(job.present.results) == {(1, 0), (0, 0)}
 
 
-async def test_what_is_asked_of_another_attempt_is_a_conflict(served: ServedCoordinator) -> None:
+async def test_a_request_about_another_attempt_is_a_conflict(served: ServedCoordinator) -> None:
     async with served.worker("worker-0") as link, served.client() as client:
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
@@ -68,7 +68,7 @@ async def test_a_result_of_a_subtask_that_the_job_does_not_have_is_refused(
 
 
 @pytest.mark.parametrize("worker_id", ["worker-0", "worker-9"])
-async def test_the_upload_of_a_worker_may_take_any_time_while_it_is_there(worker_id: str) -> None:
+async def test_the_upload_of_a_registered_worker_may_take_any_time(worker_id: str) -> None:
     """Its user code may hold it up in the middle of the upload."""
     quick = replace(CONFIG, http_request_timeout_ms=20.0)
     held_up = asyncio.Event()

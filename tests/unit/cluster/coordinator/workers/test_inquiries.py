@@ -45,7 +45,7 @@ async def test_only_the_worker_that_was_asked_answers_and_once() -> None:
     assert not asked.inquiries.take("worker-0", 1, "late")
 
 
-async def test_a_worker_that_is_lost_answers_nobody() -> None:
+async def test_a_question_to_a_lost_worker_has_no_answer() -> None:
     asked = Asked()
     lost, other = asked.ask("worker-0"), asked.ask("worker-1")
     await asyncio.sleep(0)
@@ -55,7 +55,7 @@ async def test_a_worker_that_is_lost_answers_nobody() -> None:
     assert await other == "there"
 
 
-async def test_who_has_waited_too_long_is_told() -> None:
+async def test_a_question_times_out() -> None:
     asked = Asked()
     with pytest.raises(TimeoutError):
         await asked.ask("worker-0", timeout_s=0.0)

@@ -80,7 +80,7 @@ async def test_a_cluster_is_ready_when_its_workers_know_that_they_are_registered
     await coordinator.finish_checkpoints()
 
 
-async def test_a_connection_that_another_one_replaces_says_nothing_more() -> None:
+async def test_a_replaced_connection_sends_nothing_more() -> None:
     """Its end is no loss of the worker, which is connected over the new one."""
     coordinator = Coordinator(replace(CONFIG, workers=1), takes_back=True)
     register = Register("worker-0", 1, "127.0.0.1:1", 1, process="the same")
@@ -204,7 +204,7 @@ async def test_the_first_message_must_be_register(served: ServedCoordinator) -> 
     assert served.coordinator.dispatcher.workers.workers() == ()
 
 
-async def test_workers_are_told_when_the_fail(served: ServedCoordinator) -> None:
+async def test_workers_are_told_when_the_coordinator_closes(served: ServedCoordinator) -> None:
     """They close the connection. Until then the coordinator reads their messages."""
     async with served.worker("worker-0") as link:
         served.coordinator.close("enough")

@@ -245,7 +245,7 @@ def test_an_exit_that_is_known_first_needs_no_suspicion(registry: WorkerRegistry
     assert registry.connection_closed("worker-1") is None
 
 
-def test_the_exit_of_a_worker_that_never_came_is_nothing(registry: WorkerRegistry) -> None:
+def test_the_exit_of_an_unregistered_worker_changes_nothing(registry: WorkerRegistry) -> None:
     assert registry.exited("worker-9", "exited with status 1") is None
     assert registry.get("worker-9") is None
 

@@ -33,7 +33,7 @@ def failed(cause: FailureCause) -> tuple[Dispatcher, JobRecord]:
     return dispatcher, record
 
 
-def test_a_failure_is_told_with_where_and_when() -> None:
+def test_a_failure_has_its_place_and_time() -> None:
     dispatcher, record = failed(CAUSE)
     workers = {worker.worker_id: worker for worker in dispatcher.workers.workers()}
     told = job_exceptions(record, workers)
@@ -57,14 +57,14 @@ def test_a_failure_is_told_with_where_and_when() -> None:
     assert job_exceptions(record, workers, 0)["truncated"]
 
 
-def test_without_a_traceback_it_is_said_what_happened() -> None:
+def test_a_failure_without_a_traceback_has_its_message() -> None:
     _, record = failed(FailureCause.of_coordinator(7, "ends"))
     (entry,) = job_exceptions(record, {})["exceptionHistory"]["entries"]
     assert entry["stacktrace"] == "the coordinator (pid 7) ends"
     assert (entry["endpoint"], entry["taskManagerId"], entry["taskName"]) == (None, None, None)
 
 
-def test_a_part_that_failed_and_began_again_is_told_behind_what_came_later() -> None:
+def test_a_restarted_region_comes_after_later_failures() -> None:
     _, record = failed(CAUSE)
     earlier = replace(CAUSE, traceback="Traceback: before", worker_id="worker-9")
     record.present.failures.append(RegionFailure(frozenset({"0-0"}), earlier, 2.2))

@@ -71,7 +71,7 @@ def test_details_tell_of_each_vertex() -> None:
     assert told["plan"] == job_plan(record)
 
 
-def test_what_had_not_finished_ended_with_the_attempt() -> None:
+def test_unfinished_subtasks_end_with_the_attempt() -> None:
     dispatcher, record = submitted(1.0)
     open_all(dispatcher, record, 2.0)
     dispatcher.take_result(record, record.present, FIRST, result(), 3.0)
@@ -81,7 +81,7 @@ def test_what_had_not_finished_ended_with_the_attempt() -> None:
     assert (end_ms(record, [FIRST]), end_ms(record, [FIRST, SECOND])) == (ms(3.0), ms(5.0))
 
 
-def test_the_plan_says_what_reads_from_what() -> None:
+def test_the_plan_has_the_inputs_of_each_vertex() -> None:
     _, record = submitted()
     plan = job_plan(record)
     sums, source = plan["nodes"]

@@ -30,20 +30,20 @@ def test_names_are_listed_and_values_are_texts() -> None:
     assert chosen_names(None) is None
 
 
-def test_those_of_a_vertex_begin_with_the_subtask() -> None:
+def test_metrics_of_a_vertex_begin_with_the_subtask() -> None:
     values = subtask_values(TASKS)
     assert [values[f"{index}.{NAME}"] for index in range(4)] == [0, 10, 20, 30]
     assert values["0.numRecordsInPerSecond"] == 0.5
 
 
-def test_those_of_an_operator_have_its_name_before_them() -> None:
+def test_metrics_of_an_operator_have_its_name_before_them() -> None:
     task = subtask(2, operators=(OperatorTotals("Map", "map", 10, 20),))
     assert subtask_values([task])["2.Map.numRecordsOut"] == 20
     [found] = aggregated_metrics([task, task], ["Map.numRecordsIn"], ["sum"])
     assert found == {"id": "Map.numRecordsIn", "sum": 20.0}
 
 
-def test_event_time_is_told_of_who_has_some() -> None:
+def test_subtasks_with_event_time_have_its_metrics() -> None:
     assert watermark_list(TASKS) == []
     tasks = [subtask(0, input_watermark=-(1 << 63)), subtask(1, input_watermark=7)]
     assert watermark_list(tasks) == [
@@ -64,7 +64,7 @@ def test_numbers_are_aggregated_over_the_subtasks_that_are_asked_for() -> None:
 @pytest.mark.parametrize(
     ("aggregates", "subtasks", "why"), [(["mode"], None, "agg is"), (None, "x", "subtasks is")]
 )
-def test_what_is_asked_wrongly_is_refused(
+def test_invalid_parameters_are_refused(
     aggregates: list[str] | None, subtasks: str | None, why: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=why):

@@ -17,7 +17,7 @@ async def read(session: aiohttp.ClientSession, path: str) -> tuple[int, str]:
         return response.status, await response.text()
 
 
-async def test_a_worker_tells_what_it_has_logged_and_where_it_is() -> None:
+async def test_a_worker_sends_its_log_and_stacks() -> None:
     async with running_cluster() as cluster:
         while not cluster.served_workers:
             await asyncio.sleep(0)
@@ -50,7 +50,7 @@ async def test_a_worker_tells_what_it_has_logged_and_where_it_is() -> None:
             assert (status, refusal) == (404, {"errors": ["no worker other"]})
 
 
-async def test_the_coordinator_tells_the_same_of_itself() -> None:
+async def test_the_coordinator_serves_its_own_log_and_stacks() -> None:
     async with serve_control_plane(CONFIG) as served:
         served.coordinator.output.log.write("it listens\n")
         headers = authorization_headers(served.token)
@@ -65,7 +65,7 @@ async def test_the_coordinator_tells_the_same_of_itself() -> None:
             assert told["threadInfos"]
 
 
-async def test_a_worker_that_is_mute_or_gone_is_told_so() -> None:
+async def test_an_unresponsive_or_missing_worker_is_reported() -> None:
     async with serve_control_plane(CONFIG) as served, served.worker("worker-0"):
         served.coordinator.config = replace(
             CONFIG, heartbeat_interval_ms=10.0, coordinator_timeout_ms=50.0

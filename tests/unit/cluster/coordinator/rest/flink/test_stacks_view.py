@@ -67,7 +67,7 @@ def test_without_samples_flink_has_numbers_that_say_why() -> None:
     assert flame_graph(record, sampled(), FlameGraphType.FULL) == ended
 
 
-def test_the_ratio_of_each_subtask_has_the_levels_of_before() -> None:
+def test_the_ratio_of_each_subtask_has_flinks_levels() -> None:
     _, record = submitted()
     looks = [(0, n < 1) for n in range(10)] + [(1, n < 5) for n in range(10)]
     told = sampled_backpressure(record, sampled(*looks))

@@ -50,7 +50,7 @@ def test_a_job_that_is_deployed_or_committed_is_running() -> None:
         ("DEPLOYING DEPLOYING", "CREATED"),
     ],
 )
-def test_a_vertex_is_what_flink_makes_of_its_subtasks(states: str, aggregate: str) -> None:
+def test_a_vertex_has_flinks_state_of_its_subtasks(states: str, aggregate: str) -> None:
     assert aggregate_state(Counter(states.split())) == aggregate
 
 
@@ -71,7 +71,7 @@ def test_times_are_when_each_state_was_reached() -> None:
     }
 
 
-def test_of_a_job_that_finishes_it_is_still_told_when_it_began_to_run() -> None:
+def test_a_finishing_job_keeps_the_time_at_which_it_began_to_run() -> None:
     dispatcher, record = submitted(1.0)
     open_all(dispatcher, record, 2.0)
     for at, subtask in enumerate(record.execution.subtask_states(), start=3):

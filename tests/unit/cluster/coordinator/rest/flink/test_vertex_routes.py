@@ -55,7 +55,7 @@ async def test_flinks_dashboard_sees_a_vertex() -> None:
         await coordinator.wait_for_end(record, 60.0)
 
 
-async def test_who_asks_for_stacks_has_them_taken_and_may_wait_for_them() -> None:
+async def test_a_request_for_stacks_takes_samples_and_may_wait_for_them() -> None:
     config = replace(CONFIG, stack_samples=3, stack_sample_delay_ms=1.0)
     async with running_cluster(config=config) as cluster:
         coordinator = cluster.served.coordinator

@@ -104,7 +104,7 @@ def test_numbers_are_aggregated_over_subtasks(
     }
 
 
-def test_only_the_present_attempt_is_told_of() -> None:
+def test_only_the_present_attempt_is_shown() -> None:
     _, record = submitted()
     vertex = record.submission.shape.vertices[1]
     mine, other = reported(1), reported(0)
@@ -128,7 +128,7 @@ def test_a_vertex_is_as_backpressured_as_its_worst_subtask() -> None:
     assert (first["ratio"], first["idleRatio"], first["busyRatio"]) == (0.6, 0.05, 0.35)
 
 
-def test_subtasks_are_told_by_worker() -> None:
+def test_subtasks_are_grouped_by_worker() -> None:
     dispatcher, record = submitted(1.0)
     workers = {worker.worker_id: worker for worker in dispatcher.workers.workers()}
     open_all(dispatcher, record, 2.0)
