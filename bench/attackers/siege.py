@@ -26,8 +26,8 @@ ROOT = Path(__file__).parents[2]
 
 async def worker_addresses(cluster: LocalCluster, config: FlinknetConfig) -> list[str]:
     """Return the addresses of a cluster's workers."""
-    async with CoordinatorClient(cluster.address, cluster.token, config.cluster) as client:
-        workers = (await client.read("/api/v1/workers"))["workers"]
+    client = CoordinatorClient(cluster.address, cluster.token, config.cluster)
+    workers = (await client.read("/api/v1/workers"))["workers"]
     return [worker["address"] for worker in workers]
 
 

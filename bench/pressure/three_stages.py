@@ -84,10 +84,8 @@ def run_three_stages(seconds: float) -> ThreeStages:
 
 
 async def _run(seconds: float) -> ThreeStages:
-    async with (
-        LocalCluster(CONFIG) as cluster,
-        CoordinatorClient(cluster.address, cluster.token, CONFIG.cluster) as client,
-    ):
+    async with LocalCluster(CONFIG) as cluster:
+        client = CoordinatorClient(cluster.address, cluster.token, CONFIG.cluster)
         job_id = await client.submit(Submission.of_graph(job()))
         times_s: list[float] = []
         tasks: list[dict[str, Any]] = []

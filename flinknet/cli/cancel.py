@@ -30,7 +30,6 @@ def cancel(
 
 
 async def _cancel(client: CoordinatorClient, job: str) -> str:
-    async with client:
-        job_id = await client.find_job(job)
-        await client.cancel(job_id)
-        return (await client.until_ended(job_id)).state
+    job_id = await client.find_job(job)
+    await client.cancel(job_id)
+    return (await client.until_ended(job_id)).state

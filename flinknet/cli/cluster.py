@@ -114,10 +114,9 @@ def _print_dead(directory: ClusterDirectory, running: RunningCluster, *, as_json
 
 async def _read(cluster: NamedCluster) -> dict[str, Any]:
     client = CoordinatorClient(cluster.address, cluster.token, cluster.config.cluster)
-    async with client:
-        overview = await client.read("/api/v1/overview")
-        workers = (await client.read("/api/v1/workers"))["workers"]
-        jobs = (await client.read("/api/v1/jobs"))["jobs"]
+    overview = await client.read("/api/v1/overview")
+    workers = (await client.read("/api/v1/workers"))["workers"]
+    jobs = (await client.read("/api/v1/jobs"))["jobs"]
     return {**overview, "workers": workers, "jobs": jobs}
 
 

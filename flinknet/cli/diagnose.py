@@ -50,8 +50,7 @@ def diagnose(
 
 
 async def _read(client: CoordinatorClient, name: str) -> Any:
-    async with client:
-        return await client.read(f"/api/v1/jobs/{await client.find_job(name)}/diagnosis")
+    return await client.read(f"/api/v1/jobs/{await client.find_job(name)}/diagnosis")
 
 
 def verdict_in_words(verdict: str) -> str:

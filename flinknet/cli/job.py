@@ -54,15 +54,14 @@ def job(
 
 
 async def _read(client: CoordinatorClient, name: str) -> dict[str, Any]:
-    async with client:
-        job_id = await client.find_job(name)
-        return {
-            "job": await client.read(f"/v1/jobs/{job_id}"),
-            "checkpoints": await client.read(f"/v1/jobs/{job_id}/checkpoints"),
-            "exceptions": await client.read(f"/v1/jobs/{job_id}/exceptions"),
-            "latency": (await client.read(f"/api/v1/jobs/{job_id}/latency"))["latency"],
-            "tasks": (await client.read(f"/api/v1/jobs/{job_id}/diagnosis"))["tasks"],
-        }
+    job_id = await client.find_job(name)
+    return {
+        "job": await client.read(f"/v1/jobs/{job_id}"),
+        "checkpoints": await client.read(f"/v1/jobs/{job_id}/checkpoints"),
+        "exceptions": await client.read(f"/v1/jobs/{job_id}/exceptions"),
+        "latency": (await client.read(f"/api/v1/jobs/{job_id}/latency"))["latency"],
+        "tasks": (await client.read(f"/api/v1/jobs/{job_id}/diagnosis"))["tasks"],
+    }
 
 
 def _table(details: _Json, tasks: Sequence[_Json]) -> FittingTable:

@@ -40,8 +40,7 @@ def jobs(
 
 
 async def _read(client: CoordinatorClient) -> Any:
-    async with client:
-        return await client.read("/v1/jobs/overview")
+    return await client.read("/v1/jobs/overview")
 
 
 def _table(rows: list[Mapping[str, Any]]) -> FittingTable:

@@ -75,17 +75,16 @@ def metrics(
 async def _read(
     client: CoordinatorClient, name: str, patterns: Sequence[str], operator: str | None
 ) -> dict[str, Any]:
-    async with client:
-        path = f"/v1/jobs/{await client.find_job(name)}"
-        of_job = {} if operator else await _values(client, f"{path}/metrics", patterns)
-        operators = []
-        for vertex in (await client.read(path))["vertices"]:
-            if operator is None or operator in vertex["name"]:
-                rows = await _values(
-                    client, f"{path}/vertices/{vertex['id']}/subtasks/metrics", patterns
-                )
-                operators.append({"id": vertex["id"], "name": vertex["name"], "metrics": rows})
-        return {"job": {name: row["value"] for name, row in of_job.items()}, "operators": operators}
+    path = f"/v1/jobs/{await client.find_job(name)}"
+    of_job = {} if operator else await _values(client, f"{path}/metrics", patterns)
+    operators = []
+    for vertex in (await client.read(path))["vertices"]:
+        if operator is None or operator in vertex["name"]:
+            rows = await _values(
+                client, f"{path}/vertices/{vertex['id']}/subtasks/metrics", patterns
+            )
+            operators.append({"id": vertex["id"], "name": vertex["name"], "metrics": rows})
+    return {"job": {name: row["value"] for name, row in of_job.items()}, "operators": operators}
 
 
 async def _values(

@@ -48,5 +48,4 @@ def savepoint(
 
 
 async def _savepoint(client: CoordinatorClient, job: str, place: str | None) -> str:
-    async with client:
-        return await client.savepoint(await client.find_job(job), place)
+    return await client.savepoint(await client.find_job(job), place)

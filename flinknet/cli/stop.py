@@ -49,5 +49,4 @@ def stop(
 
 
 async def _stop(client: CoordinatorClient, job: str, place: str | None, *, drain: bool) -> str:
-    async with client:
-        return await client.stop(await client.find_job(job), place, drain=drain)
+    return await client.stop(await client.find_job(job), place, drain=drain)

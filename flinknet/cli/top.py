@@ -32,8 +32,7 @@ def top(
         ) from error
 
     async def watch(client: CoordinatorClient) -> None:
-        async with client:
-            job_id = None if job is None else await client.find_job(job)
-            await Top(client.read, job_id).run_async()
+        job_id = None if job is None else await client.find_job(job)
+        await Top(client.read, job_id).run_async()
 
     asyncio.run(watch(cluster_client(cluster, config)))

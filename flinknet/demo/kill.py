@@ -85,10 +85,10 @@ class WorkerKiller:
 
     async def _workers(self) -> dict[str, int]:
         """Return the process id of each worker by name; all run on this machine."""
-        async with CoordinatorClient(
+        client = CoordinatorClient(
             self._cluster.address, self._cluster.token, self._config, is_there=True
-        ) as client:
-            rows = (await client.read("/api/v1/workers"))["workers"]
+        )
+        rows = (await client.read("/api/v1/workers"))["workers"]
         return {row["worker_id"]: row["pid"] for row in rows if row["state"] == "REGISTERED"}
 
 

@@ -116,7 +116,7 @@ class StandaloneCluster:
             ready = json.loads(await self._coordinator.stdout.readline())
         assert ready == {"event": "ready"}
         client = CoordinatorClient(self._address, self._token, self._config.cluster)
-        self.client = await self._stack.enter_async_context(client)
+        self.client = client
 
     async def _start_coordinator(self) -> None:
         self._coordinator = await self._start_process("coordinator", stdout=PIPE)

@@ -84,11 +84,9 @@ class Launched:
 
     async def until_joined(self, worker: str) -> None:
         """Wait until the coordinator has registered a worker of that name."""
-        async with CoordinatorClient(
-            self.address, self.token, self.config.cluster, is_there=True
-        ) as client:
-            while worker not in str(await client.read("/api/v1/workers")):
-                await asyncio.sleep(LOOK_S)
+        client = CoordinatorClient(self.address, self.token, self.config.cluster, is_there=True)
+        while worker not in str(await client.read("/api/v1/workers")):
+            await asyncio.sleep(LOOK_S)
 
 
 SPARK = pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.xdist_group("spark launcher")])

@@ -80,8 +80,8 @@ class Standalone:
 
     async def registered(self) -> set[str]:
         """Return the names of the registered workers."""
-        async with self.client() as client:
-            told = await client.read("/v1/taskmanagers")
+        client = self.client()
+        told = await client.read("/v1/taskmanagers")
         return {one["id"] for one in told["taskmanagers"]}
 
     async def until_registered(self, name: str, *, there: bool = True) -> None:

@@ -39,8 +39,8 @@ class RunningJob:
 
     async def start(self, graph: JobGraph | None = None) -> None:
         graph = graph or sums(self._folder / "go")
-        async with self._cluster.client() as client:
-            job_id = await client.submit(Submission.of_graph(graph))
+        client = self._cluster.client()
+        job_id = await client.submit(Submission.of_graph(graph))
         checkpointing = self._cluster.config.checkpointing
         storage = FileStorage(Path(checkpointing.directory), checkpointing)
         self._store = CheckpointStore(storage, job_id, checkpointing)
@@ -53,8 +53,8 @@ class RunningJob:
         self._follow = asyncio.create_task(self._followed(self._job_id))
 
     async def _followed(self, job_id: str) -> JobResult:
-        async with self._cluster.client() as client:
-            return await client.follow(job_id, interval_ms=20, on_progress=self._watch)
+        client = self._cluster.client()
+        return await client.follow(job_id, interval_ms=20, on_progress=self._watch)
 
     def _watch(self, progress: JobProgress) -> None:
         if progress.state == "RUNNING":

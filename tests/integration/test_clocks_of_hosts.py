@@ -56,13 +56,13 @@ async def test_latencies_between_hosts_are_as_of_one_clock(tmp_path: Path, sign:
         await standalone.coordinator()
         await standalone.worker("right")
         await standalone.worker("wrong", customized=tmp_path)
-        async with standalone.client() as client:
-            job = await client.submit(Submission.of_graph(marked()))
-            await until(lambda found: all(abs(one) < NEAR_MS for one in found), client, job)
-            workers = {
-                one["worker_id"]: one for one in (await client.read("/api/v1/workers"))["workers"]
-            }
-            await client.cancel(job)
+        client = standalone.client()
+        job = await client.submit(Submission.of_graph(marked()))
+        await until(lambda found: all(abs(one) < NEAR_MS for one in found), client, job)
+        workers = {
+            one["worker_id"]: one for one in (await client.read("/api/v1/workers"))["workers"]
+        }
+        await client.cancel(job)
         offset_ms = {name: one["clock_offset_ms"] for name, one in workers.items()}
         assert abs(offset_ms["right"]) < NEAR_MS
         assert abs(offset_ms["wrong"] - float(f"{sign}{AHEAD_S}") * 1000) < NEAR_MS

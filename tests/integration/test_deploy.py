@@ -459,17 +459,17 @@ async def run_cluster(
         await _check_health(placed[0], machines)
         # The client shows a worker's certificate, which is accepted, too.
         tls = replace(placed[1].cluster.tls, coordinator_name=coordinator_name)
-        async with CoordinatorClient(machines.address, token, ClusterConfig(tls=tls)) as client:
-            job_id = await client.submit(Submission.of_graph(sums(1000)))
-            [records] = (await client.follow(job_id, interval_ms=1_000)).collected.values()
-            totals = {digit: sum(range(digit, 1000, 10)) for digit in range(10)}
-            assert dict(sorted(records)) == totals
-            told = await client.read("/api/v1/workers")
-            at = {one["worker_id"]: one["address"].rpartition(":")[0] for one in told["workers"]}
-            ids = [re.search(r"worker-id[= ](\S+)", " ".join(one.command)) for one in placed[1:]]
-            assert at == {
-                found[1]: machines.host(number) for number, found in enumerate(ids, 1) if found
-            }
+        client = CoordinatorClient(machines.address, token, ClusterConfig(tls=tls))
+        job_id = await client.submit(Submission.of_graph(sums(1000)))
+        [records] = (await client.follow(job_id, interval_ms=1_000)).collected.values()
+        totals = {digit: sum(range(digit, 1000, 10)) for digit in range(10)}
+        assert dict(sorted(records)) == totals
+        told = await client.read("/api/v1/workers")
+        at = {one["worker_id"]: one["address"].rpartition(":")[0] for one in told["workers"]}
+        ids = [re.search(r"worker-id[= ](\S+)", " ".join(one.command)) for one in placed[1:]]
+        assert at == {
+            found[1]: machines.host(number) for number, found in enumerate(ids, 1) if found
+        }
         for process, one in [*zip(workers, placed[1:], strict=True), (coordinator, placed[0])]:
             process.send_signal(signal.SIGTERM)
             assert await process.wait() == 0, machines.log(one)

@@ -99,17 +99,17 @@ def cluster() -> Iterator[Started]:
 @asynccontextmanager
 async def running(cluster: Started, graph: JobGraph) -> AsyncIterator[Diagnose]:
     """Run an endless job; yield a function that returns its diagnosis."""
-    async with CoordinatorClient(cluster.address, cluster.token, CONFIG.cluster) as client:
-        job_id = await client.submit(Submission.of_graph(graph))
+    client = CoordinatorClient(cluster.address, cluster.token, CONFIG.cluster)
+    job_id = await client.submit(Submission.of_graph(graph))
 
-        async def diagnose() -> Any:
-            return await client.read(f"/api/v1/jobs/{job_id}/diagnosis")
+    async def diagnose() -> Any:
+        return await client.read(f"/api/v1/jobs/{job_id}/diagnosis")
 
-        try:
-            yield diagnose
-        finally:
-            await client.cancel(job_id)
-            await client.until_ended(job_id)
+    try:
+        yield diagnose
+    finally:
+        await client.cancel(job_id)
+        await client.until_ended(job_id)
 
 
 async def until_named(diagnose: Diagnose, kind: str, *tasks: str) -> Any:

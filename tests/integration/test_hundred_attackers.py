@@ -152,10 +152,8 @@ async def test_a_hundred_attackers_beside_a_good_job(tmp_path: Path, is_secure: 
         pids = {name: pid for name, pid in cluster.pids().items() if name != "coordinator"}
         before = {name: status_bytes("VmRSS", pid) for name, pid in pids.items()}
         job = asyncio.create_task(cluster.execute(graph, job_id="a" * 32))
-        async with (
-            besieged(cluster, config, kinds, foreign) as ends,
-            CoordinatorClient(cluster.address, cluster.token, config.cluster) as client,
-        ):
+        async with besieged(cluster, config, kinds, foreign) as ends:
+            client = CoordinatorClient(cluster.address, cluster.token, config.cluster)
             joined_s = [round(await join(cluster, config), 3) for _ in range(3)]
             result = await job
             progress = await client.progress("a" * 32)

@@ -242,8 +242,8 @@ async def test_a_call_that_is_cancelled_returns_when_its_job_has_ended() -> None
         job.cancel()
         with pytest.raises(asyncio.CancelledError):
             await job
-        async with CoordinatorClient(cluster.address, cluster.token, CONFIG.cluster) as client:
-            assert (await client.progress(job_id)).state == JobState.CANCELED.value
+        client = CoordinatorClient(cluster.address, cluster.token, CONFIG.cluster)
+        assert (await client.progress(job_id)).state == JobState.CANCELED.value
 
 
 async def test_a_call_that_is_cancelled_while_it_submits_leaves_no_job() -> None:
@@ -261,8 +261,8 @@ async def test_a_call_that_is_cancelled_while_it_submits_leaves_no_job() -> None
             job.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await job
-        async with CoordinatorClient(cluster.address, cluster.token, CONFIG.cluster) as client:
-            jobs = (await client.read("/api/v1/jobs"))["jobs"]
+        client = CoordinatorClient(cluster.address, cluster.token, CONFIG.cluster)
+        jobs = (await client.read("/api/v1/jobs"))["jobs"]
         assert len(jobs) >= 6
         assert {job["state"] for job in jobs} == {JobState.CANCELED.value}
 

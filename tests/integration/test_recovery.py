@@ -490,11 +490,11 @@ async def test_a_job_whose_checkpoints_are_gone_fails_with_their_place(tmp_path:
         storage = FileStorage(tmp_path / "checkpoints", config.checkpointing)
         store = CheckpointStore(storage, await started, config.checkpointing)
         # A checkpoint's files exist a moment before the coordinator counts it as complete.
-        async with CoordinatorClient(cluster.address, cluster.token, config.cluster) as client:
-            path = f"/v1/jobs/{store.job_id}/checkpoints"
-            while not (await client.read(path))["counts"]["completed"]:
-                await asyncio.wait((job,), timeout=LOOK_S)
-                assert not job.done()
+        client = CoordinatorClient(cluster.address, cluster.token, config.cluster)
+        path = f"/v1/jobs/{store.job_id}/checkpoints"
+        while not (await client.read(path))["counts"]["completed"]:
+            await asyncio.wait((job,), timeout=LOOK_S)
+            assert not job.done()
         (tmp_path / "checkpoints").rename(tmp_path / "elsewhere")
         os.kill(cluster.pids()["worker-0"], signal.SIGKILL)
         with pytest.raises(JobFailedError, match="nor begins again from its start") as failed:

@@ -159,7 +159,6 @@ class Running:
 
         self._job = asyncio.create_task(self.cluster.execute(self._graph, watch))
         client = CoordinatorClient(self.cluster.address, self.cluster.token, self.config.cluster)
-        await self._resources.enter_async_context(client)
         self.story = Story(client, await started)
         await self.story.checkpointed()
         return self

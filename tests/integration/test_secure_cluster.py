@@ -75,9 +75,9 @@ async def test_a_job_runs_over_tls_while_user_code_holds_a_worker_up(authority: 
         result = await cluster.execute(sums(sleep_s=3.0))
         [records] = result.collected.values()
         assert dict(sorted(records)) == {digit: sum(range(digit, 1000, 10)) for digit in range(10)}
-        async with CoordinatorClient(cluster.address, cluster.token, config.cluster) as client:
-            statistics = await client.statistics("worker-0", fresh=True)
-            assert statistics.peers.established == 1
+        client = CoordinatorClient(cluster.address, cluster.token, config.cluster)
+        statistics = await client.statistics("worker-0", fresh=True)
+        assert statistics.peers.established == 1
         async with aiohttp.ClientSession(headers=authorization_headers(cluster.token)) as session:
             with pytest.raises(aiohttp.ClientError):
                 await session.get(f"http://{cluster.address}/v1/overview")
@@ -151,10 +151,10 @@ async def test_roles_may_do_their_work_and_no_more(authority: Authority) -> None
             assert await status(None, "GET", metrics) == 401
 
         reader = role_token(cluster.token, Role.READ)
-        async with CoordinatorClient(cluster.address, reader, config.cluster) as client:
-            assert "jobs" in await client.read("/v1/jobs/overview")
-            with pytest.raises(ConfigurationError, match="one for READ, and this needs .*OPERATE"):
-                await client.cancel("0" * 32)
+        client = CoordinatorClient(cluster.address, reader, config.cluster)
+        assert "jobs" in await client.read("/v1/jobs/overview")
+        with pytest.raises(ConfigurationError, match="one for READ, and this needs .*OPERATE"):
+            await client.cancel("0" * 32)
 
 
 async def test_a_client_is_told_why_a_coordinator_is_refused(
@@ -178,11 +178,11 @@ async def test_a_client_is_told_why_a_coordinator_is_refused(
         ):
             config = ClusterConfig(tls=tls)
             with pytest.raises(error, match=message):
-                async with CoordinatorClient(cluster.address, cluster.token, config) as client:
-                    await client.read("/v1/jobs/overview")
+                client = CoordinatorClient(cluster.address, cluster.token, config)
+                await client.read("/v1/jobs/overview")
         good = ClusterConfig(tls=tls_of(authority, "client"))
-        async with CoordinatorClient(cluster.address, cluster.token, good) as client:
-            await client.read("/v1/jobs/overview")
+        client = CoordinatorClient(cluster.address, cluster.token, good)
+        await client.read("/v1/jobs/overview")
 
 
 async def test_a_worker_needs_a_certificate_with_its_id(authority: Authority) -> None:

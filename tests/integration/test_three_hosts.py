@@ -198,7 +198,7 @@ async def hosts_on(
         hosts = Hosts(lan, place, given, tls=tls, **cluster)
         stack.callback(hosts.stop)
         hosts.start()
-        client = await stack.enter_async_context(hosts.client())
+        client = hosts.client()
         await until_registered(client, 2)
         yield hosts, client
 

@@ -6,8 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 import msgpack
@@ -65,7 +64,7 @@ _REFUSALS: dict[str, type[FlinknetError]] = {
 
 
 class CoordinatorClient:
-    """Calls of the coordinator's REST over HTTP; use with ``async with``.
+    """Calls of the coordinator's REST API over HTTP, each on its own connection.
 
     Every method raises RemoteTransportError if the coordinator cannot be reached, or does not
     answer within ``coordinator_timeout_ms`` plus the time for which the call itself may wait. A
@@ -90,17 +89,6 @@ class CoordinatorClient:
         self._has_answered = is_there
         tls = config.tls
         self._http = HttpCalls(coordinator, token, tls_of(tls), tls.coordinator_name)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Do nothing: no connection outlives its call."""
 
     async def submit(self, submission: Submission, job_id: str | None = None) -> str:
         """Start a job and return its id, which is generated if it is not given.

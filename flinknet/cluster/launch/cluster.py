@@ -219,9 +219,7 @@ class Cluster:
                 f"the cluster did not start within {cluster.start_timeout_ms:.0f} ms: raise "
                 f"cluster.start_timeout_ms if the machine is slow"
             ) from None
-        self._client = await self._resources.enter_async_context(
-            CoordinatorClient(self._address, self._token, cluster, is_there=True)
-        )
+        self._client = CoordinatorClient(self._address, self._token, cluster, is_there=True)
 
     async def _start_processes(self) -> None:
         await self._launcher.start_coordinator(self._watcher.hear)

@@ -89,18 +89,18 @@ def run_on_cluster(
 
     async def execute(interruption: Interruption) -> JobResult:
         config = cluster.config.cluster
-        async with CoordinatorClient(cluster.address, cluster.token, config) as client:
-            if on_page is not None:
-                on_page(page_address(cluster.address, tls=config.tls.is_on))
-            if is_detached:
-                job_id = await client.submit(submission, control.job_id)
-                return _submitted(await client.progress(job_id))
-            control.attach(_Remote(client))
-            show = interruption.begin_at_broken_pipe(on_printed)
-            guard = partial(_unless_gone, cluster)
-            return await execute_job(
-                client, submission, control.job_id, config, report, guard, on_printed=show
-            )
+        client = CoordinatorClient(cluster.address, cluster.token, config)
+        if on_page is not None:
+            on_page(page_address(cluster.address, tls=config.tls.is_on))
+        if is_detached:
+            job_id = await client.submit(submission, control.job_id)
+            return _submitted(await client.progress(job_id))
+        control.attach(_Remote(client))
+        show = interruption.begin_at_broken_pipe(on_printed)
+        guard = partial(_unless_gone, cluster)
+        return await execute_job(
+            client, submission, control.job_id, config, report, guard, on_printed=show
+        )
 
     return run_interruptible(execute, control)
 

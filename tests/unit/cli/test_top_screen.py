@@ -52,7 +52,8 @@ def keys(top: Top) -> dict[str, str]:
 
 
 async def test_it_goes_from_jobs_to_operators_to_subtasks_and_back() -> None:
-    async with running_cluster() as cluster, cluster.served.client() as client:
+    async with running_cluster() as cluster:
+        client = cluster.served.client()
         record = await run_endless_job(cluster)
         top = Top(client.read)
         async with top.run_test(size=(200, 30)) as pilot:
@@ -80,7 +81,8 @@ async def test_it_goes_from_jobs_to_operators_to_subtasks_and_back() -> None:
 
 
 async def test_one_job_may_be_watched_from_the_start() -> None:
-    async with running_cluster() as cluster, cluster.served.client() as client:
+    async with running_cluster() as cluster:
+        client = cluster.served.client()
         record = await run_endless_job(cluster)
         top = Top(client.read, record.job_id)
         async with top.run_test(size=(200, 30)) as pilot:
@@ -125,7 +127,8 @@ async def test_the_user_may_quit_while_no_answer_comes_and_sees_the_reason(
 
 
 async def test_a_job_that_is_cancelled_stays_to_be_seen() -> None:
-    async with running_cluster() as cluster, cluster.served.client() as client:
+    async with running_cluster() as cluster:
+        client = cluster.served.client()
         record = await run_endless_job(cluster)
         top = Top(client.read, record.job_id)
         async with top.run_test(size=(120, 30)) as pilot:
@@ -137,7 +140,8 @@ async def test_a_job_that_is_cancelled_stays_to_be_seen() -> None:
 
 
 async def test_a_failed_job_shows_its_error() -> None:
-    async with running_cluster() as cluster, cluster.served.client() as client:
+    async with running_cluster() as cluster:
+        client = cluster.served.client()
         graph = keyed_graph("broken", function=lambda record: record[7])
         job_id = await client.submit(Submission.of_graph(graph))
         top = Top(client.read, job_id)
@@ -177,7 +181,8 @@ async def test_an_answer_may_come_when_it_has_ended() -> None:
 
 
 async def test_another_width_shows_other_columns() -> None:
-    async with running_cluster() as cluster, cluster.served.client() as client:
+    async with running_cluster() as cluster:
+        client = cluster.served.client()
         record = await run_endless_job(cluster)
         top = Top(client.read, record.job_id)
         async with top.run_test(size=(70, 24)) as pilot:

@@ -32,9 +32,9 @@ IMPATIENT = replace(CONFIG, coordinator_timeout_ms=60.0, heartbeat_interval_ms=1
 async def test_a_coordinator_that_is_not_there_cannot_be_reached() -> None:
     async with serve_control_plane(CONFIG) as gone:
         pass
-    async with gone.client() as client:
-        with pytest.raises(RemoteTransportError, match=f"at {gone.address} cannot be reached"):
-            await client.progress("job")
+    client = gone.client()
+    with pytest.raises(RemoteTransportError, match=f"at {gone.address} cannot be reached"):
+        await client.progress("job")
 
 
 async def test_a_coordinator_that_comes_back_is_waited_for(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ async def test_a_coordinator_that_comes_back_is_waited_for(tmp_path: Path) -> No
     config = replace(CONFIG, state_directory=str(tmp_path))
     async with AsyncExitStack() as stack:
         async with serve_control_plane(config) as first:
-            client = await stack.enter_async_context(first.client())
+            client = first.client()
             async with first.worker("worker-0"):
                 job_id = await client.submit(Submission.of_graph(keyed_graph()))
             while first.coordinator.dispatcher.jobs()[0].ended_at is None:
@@ -70,20 +70,20 @@ async def test_another_server_is_no_coordinator(status: str, body: str) -> None:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
-    async with server, CoordinatorClient(f"{host}:{port}", new_token(), CONFIG) as client:
+    async with server:
+        client = CoordinatorClient(f"{host}:{port}", new_token(), CONFIG)
         with pytest.raises(RemoteTransportError, match=r"\(\d+, text/html\) is not a coordinator$"):
             await client.progress("job")
 
 
 async def test_a_coordinator_that_does_not_come_back_is_given_up() -> None:
     config = replace(CONFIG, coordinator_return_ms=1.0)
-    async with AsyncExitStack() as stack:
-        async with serve_control_plane(config) as gone:
-            client = await stack.enter_async_context(gone.client())
-            with pytest.raises(JobError, match="no job x"):
-                await client.progress("x")
-        with pytest.raises(RemoteTransportError, match="cannot be reached"):
+    async with serve_control_plane(config) as gone:
+        client = gone.client()
+        with pytest.raises(JobError, match="no job x"):
             await client.progress("x")
+    with pytest.raises(RemoteTransportError, match="cannot be reached"):
+        await client.progress("x")
 
 
 async def test_repeatable_calls_are_repeated_until_they_are_answered() -> None:
@@ -99,10 +99,8 @@ async def test_repeatable_calls_are_repeated_until_they_are_answered() -> None:
     server = await asyncio.start_server(hear, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     config = replace(CONFIG, coordinator_return_ms=100.0)
-    async with (
-        server,
-        CoordinatorClient(f"{host}:{port}", new_token(), config, is_there=True) as client,
-    ):
+    async with server:
+        client = CoordinatorClient(f"{host}:{port}", new_token(), config, is_there=True)
         for call in (client.savepoint("job"), client.submit(Submission.of_graph(keyed_graph()))):
             heard.clear()
             with pytest.raises(RemoteTransportError, match="cannot be reached"):
@@ -112,7 +110,8 @@ async def test_repeatable_calls_are_repeated_until_they_are_answered() -> None:
 
 
 async def test_a_repeated_submission_starts_one_job() -> None:
-    async with serve_control_plane(CONFIG) as served, served.client() as client:
+    async with serve_control_plane(CONFIG) as served:
+        client = served.client()
         body = Submission.of_graph(keyed_graph()).to_bytes()
         async with served.worker("worker-0"):
             for _ in range(2):
@@ -127,10 +126,8 @@ async def test_a_repeated_submission_starts_one_job() -> None:
 async def test_no_call_of_a_client_waits_for_a_frozen_coordinator(call: str) -> None:
     """The only exception is a time that the call itself asks for."""
     impatient = replace(IMPATIENT, cancel_timeout_ms=1.0, cause_grace_ms=0.0)
-    async with (
-        mute_server() as address,
-        CoordinatorClient(address, new_token(), impatient) as client,
-    ):
+    async with mute_server() as address:
+        client = CoordinatorClient(address, new_token(), impatient)
         waits = {"submit": "61", "progress": "80", "cancel": "60"}
         with pytest.raises(RemoteTransportError, match=f"not answered for {waits[call]} ms"):
             if call == "submit":
@@ -142,7 +139,8 @@ async def test_no_call_of_a_client_waits_for_a_frozen_coordinator(call: str) -> 
 
 
 async def test_a_refusal_is_raised_as_its_own_error() -> None:
-    async with serve_control_plane(CONFIG) as served, served.client() as client:
+    async with serve_control_plane(CONFIG) as served:
+        client = served.client()
         with pytest.raises(InsufficientSlotsError, match='job "sums" needs'):
             await client.submit(Submission.of_graph(keyed_graph()))
         with pytest.raises(JobError, match="no job x"):
@@ -151,7 +149,8 @@ async def test_a_refusal_is_raised_as_its_own_error() -> None:
 
 async def test_a_job_is_followed_to_its_end() -> None:
     seen: list[str] = []
-    async with running_cluster() as cluster, cluster.served.client() as client:
+    async with running_cluster() as cluster:
+        client = cluster.served.client()
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         result = await client.follow(
             job_id, interval_ms=10_000, on_progress=lambda progress: seen.append(progress.state)
@@ -164,7 +163,8 @@ async def test_a_job_is_followed_to_its_end() -> None:
 async def test_following_a_job_hears_of_it_at_each_interval_and_raises_its_end() -> None:
     seen: list[str] = []
     flows = asyncio.Event()
-    async with running_cluster() as cluster, cluster.served.client() as client:
+    async with running_cluster() as cluster:
+        client = cluster.served.client()
         job_id = await client.submit(Submission.of_graph(endless_graph()))
 
         def on_progress(progress: JobProgress) -> None:
@@ -186,7 +186,8 @@ async def test_a_failed_job_raises_its_cause() -> None:
     def fail(record: object) -> object:
         raise ValueError("on purpose")
 
-    async with running_cluster() as cluster, cluster.served.client() as client:
+    async with running_cluster() as cluster:
+        client = cluster.served.client()
         job_id = await client.submit(Submission.of_graph(keyed_graph(function=fail)))
         with pytest.raises(JobFailedError, match="ValueError: on purpose"):
             await client.follow(job_id, interval_ms=10_000)

@@ -217,9 +217,9 @@ async def test_a_crowd_that_says_nothing_makes_room_for_a_job() -> None:
         while len(crowd) < 3 * FEW.http_connections_max:
             assert not coming.done()
             await asyncio.sleep(0)
-        async with cluster.served.client() as client:
-            job_id = await client.submit(Submission.of_graph(keyed_graph()))
-            result = await client.follow(job_id, interval_ms=10)
+        client = cluster.served.client()
+        job_id = await client.submit(Submission.of_graph(keyed_graph()))
+        result = await client.follow(job_id, interval_ms=10)
         assert result.state == "FINISHED"
         assert not any(worker.done() for worker in cluster.workers)
         coming.cancel()
@@ -231,7 +231,8 @@ async def test_a_crowd_that_says_nothing_makes_room_for_a_job() -> None:
 
 async def test_a_long_poll_outlives_the_time_for_a_request() -> None:
     """The coordinator takes the time, not the client."""
-    async with running_cluster(config=QUICK) as cluster, cluster.served.client() as client:
+    async with running_cluster(config=QUICK) as cluster:
+        client = cluster.served.client()
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await client.follow(job_id, interval_ms=10_000)
         progress = await client.progress(job_id, wait_ms=150)

@@ -51,9 +51,9 @@ async def test_a_worker_without_the_token_is_turned_away(served: ServedCoordinat
 
 
 async def test_a_client_without_the_token_is_turned_away(served: ServedCoordinator) -> None:
-    async with served.client(new_token()) as client:
-        with pytest.raises(ConfigurationError, match="token"):
-            await client.submit(Submission.of_graph(keyed_graph()))
+    client = served.client(new_token())
+    with pytest.raises(ConfigurationError, match="token"):
+        await client.submit(Submission.of_graph(keyed_graph()))
     assert served.coordinator.dispatcher.jobs() == ()
 
 

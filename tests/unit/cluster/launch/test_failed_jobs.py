@@ -94,7 +94,8 @@ def kept_bytes(traced: TracedMemory) -> int:
 async def test_500_failed_jobs_leave_nothing_behind(place: str) -> None:
     """Only a line of text is kept of a failed partition."""
     submission = Submission.of_graph(failing(place))
-    async with running_cluster(config=CALM) as cluster, cluster.served.client() as client:
+    async with running_cluster(config=CALM) as cluster:
+        client = cluster.served.client()
 
         async def fail(times: int) -> None:
             for _ in range(times):

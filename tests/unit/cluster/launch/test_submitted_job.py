@@ -22,16 +22,16 @@ async def test_cancelling_the_call_cancels_the_job() -> None:
 
 async def _cancel_one(cluster: Cluster) -> None:
     served, config = cluster.served, ClusterConfig()
-    async with CoordinatorClient(served.address, served.token, config) as client:
-        runs = asyncio.Event()
-        submission = Submission.of_graph(endless_graph())
-        call = asyncio.create_task(
-            execute_job(client, submission, "0" * 32, config, lambda progress: runs.set())
-        )
-        await runs.wait()
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        record = served.coordinator.dispatcher.job("0" * 32)
-        assert record is not None
-        assert record.state is JobState.CANCELED
+    client = CoordinatorClient(served.address, served.token, config)
+    runs = asyncio.Event()
+    submission = Submission.of_graph(endless_graph())
+    call = asyncio.create_task(
+        execute_job(client, submission, "0" * 32, config, lambda progress: runs.set())
+    )
+    await runs.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    record = served.coordinator.dispatcher.job("0" * 32)
+    assert record is not None
+    assert record.state is JobState.CANCELED

@@ -86,8 +86,8 @@ async def deployed(
     served: ServedCoordinator, link: ControlLink, environment: NetworkEnvironment
 ) -> JobAttempt:
     """Return the attempt of a submitted job; nothing of it is on this worker yet."""
-    async with served.client() as client:
-        job_id = await client.submit(Submission.of_graph(keyed_graph(parallelism=1)))
+    client = served.client()
+    job_id = await client.submit(Submission.of_graph(keyed_graph(parallelism=1)))
     assert await expect(link, Deploy) == Deploy(job_id, 0)
     return JobAttempt(job_id, 0, environment=environment, link=link, config=CONFIG)
 
@@ -157,8 +157,8 @@ async def test_some_subtasks_are_cancelled_and_the_others_go_on(
 ) -> None:
     """This holds even if the cancellation comes at the same moment as the order to run."""
     graph = replace(two_pipelines(1), restart=FixedDelayRestart(1, 0.0))
-    async with served.client() as client:
-        job_id = await client.submit(Submission.of_graph(graph))
+    client = served.client()
+    job_id = await client.submit(Submission.of_graph(graph))
     await expect(link, Deploy)
     attempt = JobAttempt(job_id, 0, environment=environment, link=link, config=CONFIG)
     living = asyncio.create_task(attempt.live())

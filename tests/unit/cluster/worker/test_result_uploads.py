@@ -57,8 +57,8 @@ async def link(served: ServedCoordinator) -> AsyncIterator[CountingLink]:
 
 
 async def deployed(served: ServedCoordinator, link: ControlLink) -> str:
-    async with served.client() as client:
-        job_id = await client.submit(Submission.of_graph(keyed_graph(parallelism=PARALLELISM)))
+    client = served.client()
+    job_id = await client.submit(Submission.of_graph(keyed_graph(parallelism=PARALLELISM)))
     await expect(link, Deploy)
     return job_id
 

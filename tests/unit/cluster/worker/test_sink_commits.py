@@ -106,8 +106,8 @@ async def cluster() -> AsyncIterator[Cluster]:
 
 
 async def execute(cluster: Cluster, graph: JobGraph) -> None:
-    async with cluster.served.client() as client:
-        await client.follow(await client.submit(Submission.of_graph(graph)), interval_ms=10_000)
+    client = cluster.served.client()
+    await client.follow(await client.submit(Submission.of_graph(graph)), interval_ms=10_000)
 
 
 async def test_the_output_of_all_subtasks_is_committed_when_the_job_has_finished(
@@ -145,12 +145,12 @@ async def test_a_cancelled_job_changes_nothing_and_leaves_nothing(
 ) -> None:
     path = tmp_path / "out"
     await execute(cluster, graph(LinesSink(path)))
-    async with cluster.served.client() as client:
-        job_id = await client.submit(Submission.of_graph(graph(LinesSink(path), count=None)))
-        while (await client.progress(job_id, wait_ms=1)).vertices[-1].records_in == 0:
-            pass
-        await client.cancel(job_id)
-        with pytest.raises(JobCancelledError):
-            await client.follow(job_id, interval_ms=10_000)
+    client = cluster.served.client()
+    job_id = await client.submit(Submission.of_graph(graph(LinesSink(path), count=None)))
+    while (await client.progress(job_id, wait_ms=1)).vertices[-1].records_in == 0:
+        pass
+    await client.cancel(job_id)
+    with pytest.raises(JobCancelledError):
+        await client.follow(job_id, interval_ms=10_000)
     assert numbers_in(path) == list(range(RECORDS))
     assert names_in(tmp_path) == ["out"]

@@ -51,16 +51,16 @@ async def cluster() -> AsyncIterator[Cluster]:
 
 
 async def until_records_flow(cluster: Cluster, job_id: str) -> None:
-    async with cluster.served.client() as client:
-        while (await client.progress(job_id, wait_ms=1)).vertices[-1].records_in == 0:
-            pass
+    client = cluster.served.client()
+    while (await client.progress(job_id, wait_ms=1)).vertices[-1].records_in == 0:
+        pass
 
 
 async def test_a_job_runs_on_two_workers(cluster: Cluster) -> None:
     records = [(f"key {number % 10}", number) for number in range(1000)]
-    async with cluster.served.client() as client:
-        job_id = await client.submit(Submission.of_graph(keyed_graph(records=records)))
-        result = await client.follow(job_id, interval_ms=10_000)
+    client = cluster.served.client()
+    job_id = await client.submit(Submission.of_graph(keyed_graph(records=records)))
+    result = await client.follow(job_id, interval_ms=10_000)
     sums: dict[str, int] = {}
     for key, value in result.collected["Collect"]:
         sums[key] = max(value, sums.get(key, 0))
@@ -71,13 +71,13 @@ async def test_a_job_runs_on_two_workers(cluster: Cluster) -> None:
 
 
 async def test_jobs_come_one_after_the_other_and_side_by_side(cluster: Cluster) -> None:
-    async with cluster.served.client() as client:
-        for _ in range(3):
-            jobs = [await client.submit(Submission.of_graph(keyed_graph())) for _ in range(2)]
-            results = await asyncio.gather(
-                *(client.follow(job_id, interval_ms=10_000) for job_id in jobs)
-            )
-            assert [len(result.collected["Collect"]) for result in results] == [3, 3]
+    client = cluster.served.client()
+    for _ in range(3):
+        jobs = [await client.submit(Submission.of_graph(keyed_graph())) for _ in range(2)]
+        results = await asyncio.gather(
+            *(client.follow(job_id, interval_ms=10_000) for job_id in jobs)
+        )
+        assert [len(result.collected["Collect"]) for result in results] == [3, 3]
     assert cluster.nothing_is_held()
 
 
@@ -88,21 +88,19 @@ async def test_jobs_that_take_all_slots_follow_each_other_and_none_is_refused(
     cluster: Cluster,
 ) -> None:
     """This holds whether the job before finished, failed or was cancelled."""
-    async with cluster.served.client() as client:
-        for number in range(CONSECUTIVE_JOBS):
-            if number % 3 == 0:
-                graph = keyed_graph(parallelism=4)
-                await client.follow(
-                    await client.submit(Submission.of_graph(graph)), interval_ms=10_000
-                )
-            elif number % 3 == 1:
-                graph = keyed_graph(parallelism=4, function=fail_on_two)
-                job_id = await client.submit(Submission.of_graph(graph))
-                with pytest.raises(JobFailedError, match="two is not allowed"):
-                    await client.follow(job_id, interval_ms=10_000)
-            else:
-                graph = keyed_graph(parallelism=4)
-                await client.cancel(await client.submit(Submission.of_graph(graph)))
+    client = cluster.served.client()
+    for number in range(CONSECUTIVE_JOBS):
+        if number % 3 == 0:
+            graph = keyed_graph(parallelism=4)
+            await client.follow(await client.submit(Submission.of_graph(graph)), interval_ms=10_000)
+        elif number % 3 == 1:
+            graph = keyed_graph(parallelism=4, function=fail_on_two)
+            job_id = await client.submit(Submission.of_graph(graph))
+            with pytest.raises(JobFailedError, match="two is not allowed"):
+                await client.follow(job_id, interval_ms=10_000)
+        else:
+            graph = keyed_graph(parallelism=4)
+            await client.cancel(await client.submit(Submission.of_graph(graph)))
     # The last job has finished: its end means that the slots are free.
     workers = cluster.served.coordinator.dispatcher.workers.registered()
     assert [worker.free_slots for worker in workers] == [2, 2]
@@ -189,10 +187,10 @@ async def test_any_error_of_a_function_is_the_cause(
     cluster: Cluster, function: Any, message: str
 ) -> None:
     """Its consumer fails, too, and may report first. The user sees the origin."""
-    async with cluster.served.client() as client:
-        job_id = await client.submit(Submission.of_graph(keyed_graph(function=function)))
-        with pytest.raises(JobFailedError, match=message):
-            await client.follow(job_id, interval_ms=10_000)
+    client = cluster.served.client()
+    job_id = await client.submit(Submission.of_graph(keyed_graph(function=function)))
+    with pytest.raises(JobFailedError, match=message):
+        await client.follow(job_id, interval_ms=10_000)
     assert cluster.nothing_is_held()
     assert not any(worker.done() for worker in cluster.workers)
 
@@ -200,52 +198,52 @@ async def test_any_error_of_a_function_is_the_cause(
 async def test_a_job_that_cannot_be_opened_fails_with_the_reason() -> None:
     """The other worker has opened its subtasks by then, and must release them."""
     async with running_cluster(NetworkConfig(network_memory_bytes=3 * 33024)) as cluster:
-        async with cluster.served.client() as client:
-            job_id = await client.submit(Submission.of_graph(keyed_graph(parallelism=4)))
-            with pytest.raises(
-                JobFailedError, match=r"worker-\d \(pid \d+\) failed: InsufficientNetworkBuffers"
-            ):
-                await client.follow(job_id, interval_ms=10_000)
+        client = cluster.served.client()
+        job_id = await client.submit(Submission.of_graph(keyed_graph(parallelism=4)))
+        with pytest.raises(
+            JobFailedError, match=r"worker-\d \(pid \d+\) failed: InsufficientNetworkBuffers"
+        ):
+            await client.follow(job_id, interval_ms=10_000)
         assert cluster.nothing_is_held()
 
 
 async def test_collected_records_over_the_limit_fail_the_job(cluster: Cluster) -> None:
     graph = keyed_graph(function=lambda record: ("x" * 20_000, record[1]))
-    async with cluster.served.client() as client:
-        job_id = await client.submit(Submission.of_graph(graph))
-        with pytest.raises(JobFailedError, match=r"collect_bytes_max = 10000.*Parquet sink"):
-            await client.follow(job_id, interval_ms=10_000)
+    client = cluster.served.client()
+    job_id = await client.submit(Submission.of_graph(graph))
+    with pytest.raises(JobFailedError, match=r"collect_bytes_max = 10000.*Parquet sink"):
+        await client.follow(job_id, interval_ms=10_000)
 
 
 async def test_more_collected_records_than_the_limit_fail_the_job(cluster: Cluster) -> None:
     """This happens at once, as the source never ends."""
-    async with cluster.served.client() as client:
-        job_id = await client.submit(Submission.of_graph(endless_graph(CollectSink())))
-        with pytest.raises(
-            JobFailedError, match=r'"out" holds more than .*collect_records_max = 1000 '
-        ):
-            await client.follow(job_id, interval_ms=10_000)
+    client = cluster.served.client()
+    job_id = await client.submit(Submission.of_graph(endless_graph(CollectSink())))
+    with pytest.raises(
+        JobFailedError, match=r'"out" holds more than .*collect_records_max = 1000 '
+    ):
+        await client.follow(job_id, interval_ms=10_000)
     assert cluster.nothing_is_held()
 
 
 async def test_a_job_without_end_is_cancelled(cluster: Cluster) -> None:
-    async with cluster.served.client() as client:
-        job_id = await client.submit(Submission.of_graph(endless_graph()))
-        await until_records_flow(cluster, job_id)
-        await client.cancel(job_id)
-        with pytest.raises(JobCancelledError):
-            await client.follow(job_id, interval_ms=10_000)
+    client = cluster.served.client()
+    job_id = await client.submit(Submission.of_graph(endless_graph()))
+    await until_records_flow(cluster, job_id)
+    await client.cancel(job_id)
+    with pytest.raises(JobCancelledError):
+        await client.follow(job_id, interval_ms=10_000)
     assert cluster.nothing_is_held()
 
 
 async def test_a_worker_that_is_told_to_stop_cancels_its_subtasks(cluster: Cluster) -> None:
-    async with cluster.served.client() as client:
-        job_id = await client.submit(Submission.of_graph(endless_graph()))
-        await until_records_flow(cluster, job_id)
-        cluster.stops[1].set()
-        worker_id = cluster.environments[1].worker_id
-        with pytest.raises(WorkerLostError, match=worker_id):
-            await client.follow(job_id, interval_ms=10_000)
+    client = cluster.served.client()
+    job_id = await client.submit(Submission.of_graph(endless_graph()))
+    await until_records_flow(cluster, job_id)
+    cluster.stops[1].set()
+    worker_id = cluster.environments[1].worker_id
+    with pytest.raises(WorkerLostError, match=worker_id):
+        await client.follow(job_id, interval_ms=10_000)
     ended, _ = await asyncio.wait(cluster.workers, return_when=asyncio.FIRST_COMPLETED)
     assert [worker.result() for worker in ended] == [0]
 
@@ -253,9 +251,9 @@ async def test_a_worker_that_is_told_to_stop_cancels_its_subtasks(cluster: Clust
 async def test_a_worker_that_loses_the_coordinator_cancels_everything_and_ends() -> None:
     """Its subtasks could not be cancelled any more."""
     async with running_cluster() as cluster:
-        async with cluster.served.client() as client:
-            job_id = await client.submit(Submission.of_graph(endless_graph()))
-            await until_records_flow(cluster, job_id)
+        client = cluster.served.client()
+        job_id = await client.submit(Submission.of_graph(endless_graph()))
+        await until_records_flow(cluster, job_id)
         for connection in list(cluster.served.coordinator._connections.values()):
             connection.abort()
         assert await asyncio.gather(*cluster.workers) == [ExitStatus.COORDINATOR_LOST] * 2
@@ -306,7 +304,8 @@ async def test_a_worker_that_drains_ends_well(event: WorkEvent) -> None:
 @pytest.mark.parametrize("drain_timeout_ms", [60_000.0, 1.0])
 async def test_a_worker_that_drains_waits_for_its_jobs_so_long(drain_timeout_ms: float) -> None:
     config = replace(CONFIG, drain_timeout_ms=drain_timeout_ms)
-    async with running_cluster(config=config) as cluster, cluster.served.client() as client:
+    async with running_cluster(config=config) as cluster:
+        client = cluster.served.client()
         job_id = await client.submit(Submission.of_graph(endless_graph()))
         await until_records_flow(cluster, job_id)
         number = [environment.worker_id for environment in cluster.environments].index("worker-1")
@@ -336,10 +335,10 @@ async def test_a_worker_joins_the_coordinator_in_the_place_of_its_own(
             assert registered.return_ms == config.coordinator_return_ms
             worker = Worker(environment, link, config)
             serving = asyncio.create_task(worker.serve(registered, stop))
-            async with first.client() as client:
-                job_id = await client.submit(Submission.of_graph(endless_graph()))
-                while (await client.progress(job_id)).state != "RUNNING":
-                    pass
+            client = first.client()
+            job_id = await client.submit(Submission.of_graph(endless_graph()))
+            while (await client.progress(job_id)).state != "RUNNING":
+                pass
             first.coordinator._connections["worker-0"].abort()
             assert await serving is ExitStatus.COORDINATOR_LOST
             assert not environment.statistics().partitions, "what it ran is cancelled"
@@ -400,9 +399,9 @@ async def test_a_blocked_loop_is_no_silence_of_the_coordinator() -> None:
             await asyncio.sleep(0)
         # As a user function does.
         time.sleep(2 * config.coordinator_timeout_ms / 1000)  # noqa: ASYNC251
-        async with cluster.served.client() as client:
-            job_id = await client.submit(Submission.of_graph(keyed_graph()))
-            await client.follow(job_id, interval_ms=10_000)
+        client = cluster.served.client()
+        job_id = await client.submit(Submission.of_graph(keyed_graph()))
+        await client.follow(job_id, interval_ms=10_000)
         assert not any(worker.done() for worker in cluster.workers)
 
 
@@ -419,14 +418,14 @@ async def test_a_clock_that_is_set_is_reported_once_and_loses_no_worker(
 
     async with running_cluster(config=replace(CONFIG, workers=1)) as cluster:
         job_ids = []
-        async with cluster.served.client() as client:
-            for is_set in (False, True):
-                job_ids.append(await client.submit(Submission.of_graph(keyed_graph())))
-                assert (await client.follow(job_ids[-1], interval_ms=10)).state == "FINISHED"
-                offset_s = step_s
-                while len(tellers()) < 2:
-                    await asyncio.sleep(0)
-                assert tellers() == ["flinknet.coordinator", "flinknet.worker"], is_set
+        client = cluster.served.client()
+        for is_set in (False, True):
+            job_ids.append(await client.submit(Submission.of_graph(keyed_graph())))
+            assert (await client.follow(job_ids[-1], interval_ms=10)).state == "FINISHED"
+            offset_s = step_s
+            while len(tellers()) < 2:
+                await asyncio.sleep(0)
+            assert tellers() == ["flinknet.coordinator", "flinknet.worker"], is_set
         for job_id in job_ids:
             record = cluster.served.coordinator.dispatcher.job(job_id)
             assert record is not None

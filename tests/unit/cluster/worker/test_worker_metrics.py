@@ -25,10 +25,10 @@ async def cluster() -> AsyncIterator[Cluster]:
 
 async def records_flow(cluster: Cluster) -> str:
     """Run a job that does not end; return its id once its records arrive."""
-    async with cluster.served.client() as client:
-        job_id = await client.submit(Submission.of_graph(endless_graph()))
-        while (await client.progress(job_id, wait_ms=1)).vertices[-1].records_in == 0:
-            pass
+    client = cluster.served.client()
+    job_id = await client.submit(Submission.of_graph(endless_graph()))
+    while (await client.progress(job_id, wait_ms=1)).vertices[-1].records_in == 0:
+        pass
     return job_id
 
 
@@ -132,10 +132,10 @@ async def test_a_subtask_that_has_ended_leaves_no_meter(cluster: Cluster) -> Non
     job_id = await records_flow(cluster)
     metrics = cluster.served_workers[0].metrics
     assert len((await metrics.statistics()).subtasks) == 2
-    async with cluster.served.client() as client:
-        await client.cancel(job_id)
-        while (await client.progress(job_id, wait_ms=100)).state != "CANCELED":
-            pass
+    client = cluster.served.client()
+    await client.cancel(job_id)
+    while (await client.progress(job_id, wait_ms=100)).state != "CANCELED":
+        pass
     statistics = await metrics.statistics()
     assert statistics.subtasks == ()
     assert metrics.meters == 0

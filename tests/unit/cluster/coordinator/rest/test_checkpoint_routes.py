@@ -46,7 +46,8 @@ async def ask(cluster: Cluster, record: JobRecord, what: str = "") -> tuple[int,
 
 async def test_counts_latest_and_history_tell_of_savepoints(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no directory")
-    async with running_cluster() as cluster, cluster.served.client() as client:
+    async with running_cluster() as cluster:
+        client = cluster.served.client()
         coordinator = cluster.served.coordinator
         record = await running(cluster, endless_graph())
         _, empty = await ask(cluster, record)

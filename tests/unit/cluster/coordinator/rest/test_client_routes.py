@@ -83,11 +83,8 @@ async def test_a_job_runs_from_submission_to_result(
     served: ServedCoordinator, member: aiohttp.ClientSession
 ) -> None:
     states = []
-    async with (
-        served.worker("worker-0") as first,
-        served.worker("worker-1") as second,
-        served.client() as client,
-    ):
+    async with served.worker("worker-0") as first, served.worker("worker-1") as second:
+        client = served.client()
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         for link in (first, second):
             assert await expect(link, Deploy) == Deploy(job_id, 0)
@@ -116,7 +113,8 @@ async def test_a_job_runs_from_submission_to_result(
 
 
 async def test_collected_records_are_handed_out_once(served: ServedCoordinator) -> None:
-    async with served.worker("worker-0") as link, served.client() as client:
+    async with served.worker("worker-0") as link:
+        client = served.client()
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
         await link.send(Opened(job_id, 0))
@@ -126,7 +124,8 @@ async def test_collected_records_are_handed_out_once(served: ServedCoordinator) 
 
 
 async def test_the_client_gets_the_failure_of_a_subtask(served: ServedCoordinator) -> None:
-    async with served.worker("worker-0") as link, served.client() as client:
+    async with served.worker("worker-0") as link:
+        client = served.client()
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
         await link.send(Opened(job_id, 0))
@@ -142,16 +141,17 @@ async def test_the_client_gets_the_failure_of_a_subtask(served: ServedCoordinato
 
 
 async def test_the_client_gets_the_loss_of_a_worker(served: ServedCoordinator) -> None:
-    async with served.client() as client:
-        async with served.worker("worker-0") as link:
-            job_id = await client.submit(Submission.of_graph(keyed_graph()))
-            await expect(link, Deploy)
-        with pytest.raises(WorkerLostError, match=r"worker-0 \(pid 4711\) .*connection closed"):
-            await client.follow(job_id, interval_ms=10_000)
+    client = served.client()
+    async with served.worker("worker-0") as link:
+        job_id = await client.submit(Submission.of_graph(keyed_graph()))
+        await expect(link, Deploy)
+    with pytest.raises(WorkerLostError, match=r"worker-0 \(pid 4711\) .*connection closed"):
+        await client.follow(job_id, interval_ms=10_000)
 
 
 async def test_a_job_is_cancelled(served: ServedCoordinator) -> None:
-    async with served.worker("worker-0") as link, served.client() as client:
+    async with served.worker("worker-0") as link:
+        client = served.client()
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
         await client.cancel(job_id)
@@ -162,13 +162,15 @@ async def test_a_job_is_cancelled(served: ServedCoordinator) -> None:
 
 
 async def test_a_job_that_does_not_fit_is_refused(served: ServedCoordinator) -> None:
-    async with served.worker("worker-0"), served.client() as client:
+    async with served.worker("worker-0"):
+        client = served.client()
         with pytest.raises(InsufficientSlotsError, match="needs 3 slots"):
             await client.submit(Submission.of_graph(keyed_graph(parallelism=3)))
 
 
 async def test_a_job_waits_for_slots_on_their_way_back(served: ServedCoordinator) -> None:
-    async with served.worker("worker-0") as link, served.client() as client:
+    async with served.worker("worker-0") as link:
+        client = served.client()
         first = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
         with pytest.raises(InsufficientSlotsError, match="has 0"):
@@ -186,17 +188,18 @@ async def test_a_job_waits_for_slots_on_their_way_back(served: ServedCoordinator
 async def test_a_client_that_disconnects_while_it_waits_for_slots_starts_no_job(
     served: ServedCoordinator,
 ) -> None:
-    async with served.worker("worker-0") as link, served.client() as client:
+    async with served.worker("worker-0") as link:
+        client = served.client()
         first = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
         await client.cancel(first)
         await expect(link, Cancel)
-        async with served.client() as other:
-            second = asyncio.create_task(other.submit(Submission.of_graph(keyed_graph())))
-            while not served.coordinator.submissions_waiting:
-                await asyncio.sleep(0)
-            second.cancel()
-            await asyncio.wait((second,))
+        other = served.client()
+        second = asyncio.create_task(other.submit(Submission.of_graph(keyed_graph())))
+        while not served.coordinator.submissions_waiting:
+            await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.wait((second,))
         await client.progress(first, wait_ms=20)  # the coordinator notices it
         await link.send(Released(first, 0))
         while served.coordinator.submissions_waiting:
@@ -208,8 +211,8 @@ async def test_a_job_that_a_worker_never_releases_ends_and_names_the_worker() ->
     async with (
         serve_control_plane(replace(CONFIG, cancel_timeout_ms=20.0)) as served,
         served.worker("worker-0") as link,
-        served.client() as client,
     ):
+        client = served.client()
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
         await client.cancel(job_id)
@@ -221,7 +224,8 @@ async def test_a_job_that_a_worker_never_releases_ends_and_names_the_worker() ->
 
 async def test_a_job_that_is_too_large_names_the_option(served: ServedCoordinator) -> None:
     graph = keyed_graph(records=[("key", "x" * CONFIG.job_bytes_max)])
-    async with served.worker("worker-0"), served.client() as client:
+    async with served.worker("worker-0"):
+        client = served.client()
         with pytest.raises(JobError, match=r"more than cluster.job_bytes_max = 200000"):
             await client.submit(Submission.of_graph(graph))
 
@@ -229,11 +233,8 @@ async def test_a_job_that_is_too_large_names_the_option(served: ServedCoordinato
 async def test_a_job_of_too_many_vertices_names_the_option() -> None:
     few = replace(CONFIG, job_shape_bytes_max=1_024)
     graph = replace(keyed_graph(), name="n" * few.job_shape_bytes_max)
-    async with (
-        serve_control_plane(few) as served,
-        served.worker("worker-0"),
-        served.client() as client,
-    ):
+    async with serve_control_plane(few) as served, served.worker("worker-0"):
+        client = served.client()
         with pytest.raises(ConfigurationError, match=r"cluster.job_shape_bytes_max = 1024"):
             await client.submit(Submission.of_graph(graph))
 
@@ -242,7 +243,8 @@ async def test_a_job_of_too_many_vertices_names_the_option() -> None:
 async def test_a_wait_that_is_no_number_is_refused(
     served: ServedCoordinator, member: aiohttp.ClientSession, wait_ms: str
 ) -> None:
-    async with served.worker("worker-0"), served.client() as client:
+    async with served.worker("worker-0"):
+        client = served.client()
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         status, body = await get(member, f"/api/v1/jobs/{job_id}?wait_ms={wait_ms}")
     assert status == 400
@@ -250,7 +252,8 @@ async def test_a_wait_that_is_no_number_is_refused(
 
 
 async def test_a_client_sees_a_worker_as_it_last_reported(served: ServedCoordinator) -> None:
-    async with served.worker("worker-0") as link, served.client() as client:
+    async with served.worker("worker-0") as link:
+        client = served.client()
         with pytest.raises(JobError, match="worker worker-0 has not reported"):
             await client.statistics("worker-0")
         seen = worker(subtasks=2)
@@ -265,7 +268,8 @@ async def test_a_client_can_query_a_worker(
     served: ServedCoordinator, options: dict[str, Any]
 ) -> None:
     seen = worker()._replace(channels=channel_rows(channel(0)))
-    async with served.worker("worker-0") as link, served.client() as client:
+    async with served.worker("worker-0") as link:
+        client = served.client()
         asking = asyncio.create_task(client.statistics("worker-0", **options))
         request = await expect(link, StatisticsRequest)
         assert isinstance(request, StatisticsRequest)
@@ -276,7 +280,8 @@ async def test_a_client_can_query_a_worker(
 
 async def test_a_client_hears_that_a_worker_is_mute_or_gone() -> None:
     config = replace(CONFIG, http_request_timeout_ms=50.0)
-    async with serve_control_plane(config) as served, served.client() as client:
+    async with serve_control_plane(config) as served:
+        client = served.client()
         async with served.worker("worker-0"):
             with pytest.raises(JobError, match=r"not answered within 50 ms.*http_request_timeout"):
                 await client.statistics("worker-0", fresh=True)
@@ -285,7 +290,8 @@ async def test_a_client_hears_that_a_worker_is_mute_or_gone() -> None:
 
 
 async def test_a_client_sees_the_subtasks_of_a_job_by_worker(served: ServedCoordinator) -> None:
-    async with served.worker("worker-0") as link, served.client() as client:
+    async with served.worker("worker-0") as link:
+        client = served.client()
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         mine = subtask(job_id=job_id)
         seen = worker()._replace(subtasks=(mine, subtask(job_id="another")))

@@ -23,7 +23,8 @@ async def test_it_is_ready_once_the_expected_workers_have_registered(
 async def test_public_routes_reveal_no_jobs_or_addresses(
     served: ServedCoordinator, anybody: aiohttp.ClientSession
 ) -> None:
-    async with served.worker("worker-0"), served.client() as client:
+    async with served.worker("worker-0"):
+        client = served.client()
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         opened = ("/livez", "/readyz", "/%6civez", "/", "/page/main.js")
         for path in (*opened, "/page", "/page/", "/api/v1/jobs", "/api/v1/workers", "/api/v1/page"):

@@ -33,7 +33,8 @@ async def cancel(cluster: Cluster, record: JobRecord) -> None:
 
 
 async def test_a_savepoint_is_written_to_the_requested_directory(tmp_path: Path) -> None:
-    async with running_cluster() as cluster, cluster.served.client() as client:
+    async with running_cluster() as cluster:
+        client = cluster.served.client()
         record = await endless(cluster)
         job_id = await client.find_job("endless")
         first = await client.savepoint(job_id, str(tmp_path))
@@ -76,7 +77,8 @@ async def test_invalid_savepoint_requests_are_refused() -> None:
 
 
 async def test_a_job_continues_over_the_wire(tmp_path: Path) -> None:
-    async with running_cluster() as cluster, cluster.served.client() as client:
+    async with running_cluster() as cluster:
+        client = cluster.served.client()
         record = await endless(cluster)
         place = await client.savepoint(record.job_id, str(tmp_path))
         await cancel(cluster, record)

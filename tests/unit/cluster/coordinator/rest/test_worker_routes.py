@@ -28,7 +28,8 @@ UPLOAD = encode_result(SubtaskResult(1, 1, 1, 1, 1, 1, 1, {"Collect": ["x" * 700
 
 async def test_collected_records_over_the_limit_are_refused(served: ServedCoordinator) -> None:
     """The other records of the same request are accepted."""
-    async with served.worker("worker-0") as link, served.client() as client:
+    async with served.worker("worker-0") as link:
+        client = served.client()
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
         small = encode_result(SubtaskResult(1, 1, 1, 1, 1, 1, 1, {}, {}), 1024)
@@ -43,7 +44,8 @@ async def test_collected_records_over_the_limit_are_refused(served: ServedCoordi
 
 
 async def test_a_request_about_another_attempt_is_a_conflict(served: ServedCoordinator) -> None:
-    async with served.worker("worker-0") as link, served.client() as client:
+    async with served.worker("worker-0") as link:
+        client = served.client()
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
         with pytest.raises(JobError, match=f"job {job_id} is at another attempt"):
@@ -55,7 +57,8 @@ async def test_a_request_about_another_attempt_is_a_conflict(served: ServedCoord
 async def test_a_result_of_a_subtask_that_the_job_does_not_have_is_refused(
     served: ServedCoordinator,
 ) -> None:
-    async with served.worker("worker-0") as link, served.client() as client:
+    async with served.worker("worker-0") as link:
+        client = served.client()
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
         for results, reason in (
@@ -73,8 +76,8 @@ async def test_the_upload_of_a_registered_worker_may_take_any_time(worker_id: st
     quick = replace(CONFIG, http_request_timeout_ms=20.0)
     held_up = asyncio.Event()
     async with serve_control_plane(quick) as served, served.worker("worker-0") as link:
-        async with served.client() as client:
-            job_id = await client.submit(Submission.of_graph(keyed_graph()))
+        client = served.client()
+        job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
         body = pack_results({(1, 0): UPLOAD})
 
