@@ -516,7 +516,7 @@ async def test_a_superseded_coordinator_changes_no_savepoint_elsewhere(
     attempt, elsewhere = Attempt(tmp_path / "own"), tmp_path / "elsewhere"
     request = SavepointRequest("request", 1, CheckpointKind.SAVEPOINT, str(elsewhere))
     attempt.record.savepoints[1] = request
-    attempt.keeper = CheckpointKeeper(CheckpointingConfig(), attempt.note, ignore, check)
+    attempt.completer = CheckpointCompleter(CheckpointingConfig(), attempt.note, ignore, check)
     _, failure = await attempt.complete(1)
     assert ("another one has taken over" in (failure or "")) == is_superseded
     files = [path for path in elsewhere.rglob("*") if path.is_file()]
