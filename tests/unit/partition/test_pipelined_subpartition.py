@@ -554,7 +554,7 @@ def test_the_open_buffer_keeps_a_watermark_from_the_one_before() -> None:
 def test_an_event_that_no_consumer_takes_is_refused() -> None:
     arranged = Arranged(limits=WireLimits(event_bytes_max=16))
     arranged.add_event(payload=bytes(16))
-    with pytest.raises(LocalProtocolError, match="event of 17 bytes does not fit: 16"):
+    with pytest.raises(LocalProtocolError, match="event of 17 bytes does not fit: .* at most 16"):
         arranged.add_event(payload=bytes(17))
     assert take_all(arranged.subpartition) == [EVENT]
 

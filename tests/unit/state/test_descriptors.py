@@ -34,7 +34,7 @@ def test_types_are_taken_as_pyflink_takes_them() -> None:
 
 @pytest.mark.parametrize("name", ["", 1, None])
 def test_a_state_has_a_name(name: Any) -> None:
-    with pytest.raises(ConfigurationError, match="not empty"):
+    with pytest.raises(ConfigurationError, match="non-empty text"):
         ValueStateDescriptor(name)
 
 
