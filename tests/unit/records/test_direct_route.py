@@ -28,7 +28,7 @@ LARGE = b"x" * LARGE_RECORD_BYTES
 def arranged(partitioner: Partitioner, **options: Any) -> Arranged:
     channels = 1 if isinstance(partitioner, ForwardPartitioner) else 2
     made = Arranged(channels, partitioner=partitioner, **options)
-    assert type(made.writer._route).__name__.startswith("DirectRoute")
+    assert type(made.writer._route).__name__.startswith("Direct")
     return made
 
 
