@@ -57,7 +57,7 @@ def test_taken_content_belongs_to_the_caller(make: Make) -> None:
 def test_incomplete_content_is_not_returned(make: Make) -> None:
     content = make(5)
     content.append(memoryview(b"abcd"), 0, 4)
-    with pytest.raises(ValueError, match="4 bytes of 5 are there"):
+    with pytest.raises(ValueError, match="4 of 5 bytes have arrived"):
         content.take()
     content.append(memoryview(b"e"), 0, 1)
     assert content.take() == b"abcde"
@@ -71,6 +71,6 @@ def test_a_piece_that_does_not_fit_is_refused(make: Make, bounds: tuple[int, int
     """
     content = make(5)
     content.append(memoryview(b"ab"), 0, 2)
-    with pytest.raises(ValueError, match="of 5, of which 2 are there"):
+    with pytest.raises(ValueError, match="of 5 do not fit: 2 of 5 have arrived"):
         content.append(memoryview(b"vwxyz"), *bounds)
     assert content.part(0, 5) == b"ab"
