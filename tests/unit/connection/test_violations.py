@@ -346,7 +346,7 @@ def test_unread_events_are_limited() -> None:
     for sequence in range(limit):
         setting.joined.consumer.receive(buffer_response(0, sequence, data_type=event, body=b"\x90"))
     error = violation(setting, buffer_response(0, limit, data_type=event, body=b"\x90"))
-    assert "without event credit on channel 0: 1000 have come" in str(error)
+    assert "without event credit on channel 0: 1000 events have arrived" in str(error)
     setting.close()
 
 

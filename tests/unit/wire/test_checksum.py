@@ -86,7 +86,7 @@ def test_a_checksum_goes_on_from_part_to_part(form: ModuleType, cuts: list[int],
 def test_a_range_outside_of_the_memory_has_no_checksum(
     form: ModuleType, start: int, end: int
 ) -> None:
-    with pytest.raises(ValueError, match=f"no bytes {start} to {end} in 9"):
+    with pytest.raises(ValueError, match=f"the range {start} to {end} is outside of 9 bytes"):
         form.crc32c_between(b"123456789", start, end)
 
 
