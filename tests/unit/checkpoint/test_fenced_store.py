@@ -81,7 +81,7 @@ async def test_an_attempt_that_was_replaced_completes_nothing(
     await made(old, 1)
     new = await FencedStore.claim(store, 2)
     for _ in range(2):
-        with pytest.raises(CheckpointFencedError, match="attempt 1 of job job-1 completes no"):
+        with pytest.raises(CheckpointFencedError, match="attempt 1 of job job-1 cannot complete"):
             await made(old, 2)
     for refused in (old.discard(old.directory(1)), old.remove_leftovers()):
         with pytest.raises(CheckpointFencedError, match="a later attempt has taken over"):
@@ -253,7 +253,7 @@ async def test_an_old_checkpoint_that_cannot_be_removed_stays_until_it_can(
     monkeypatch.setattr(FileStorage, "delete_directory", fails)
     with caplog.at_level(logging.WARNING, "flinknet.checkpoint"):
         await made(claimed, 3)
-    assert "an old checkpoint stays for now: cannot remove job-1/checkpoint-1" in caplog.text
+    assert "an old checkpoint could not be removed yet: cannot remove job-1/checkpoint-1" in caplog.text
     monkeypatch.undo()
     await made(claimed, 4)
     assert await completed(store) == ["checkpoint-3-attempt-1", "checkpoint-4-attempt-1"]

@@ -44,5 +44,5 @@ def test_another_file_is_no_entry(path: str) -> None:
     ],
 )
 def test_an_invalid_entry_is_refused_with_its_name(content: dict[str, Any]) -> None:
-    with pytest.raises(CheckpointCorruptedError, match="^journal/7 (is|names) no"):
+    with pytest.raises(CheckpointCorruptedError, match="^journal/7 (is not|does not name)"):
         decode_entry(put_in_envelope(content, 1024), "journal/7")

@@ -56,7 +56,7 @@ async def test_the_latency_of_markers_is_shown(
             told = json.loads(await terminal.print("job", "endless", "--json"))["latency"]
         printed = await terminal.print("job", "endless")
         (row,) = [line for line in printed.splitlines() if line.split()[1:2] == ["Map"]]
-        assert row.split()[0] == "Generator"
+        assert row.split()[0] == "RateLimited"
         assert int(row.split()[2].replace(",", "")) >= 2
         coordinator.cancel(record)
         await coordinator.wait_for_end(record, 60.0)

@@ -110,4 +110,4 @@ def test_a_wrong_aggregate_is_printed_and_is_exit_code_1(
         assert difference["flinknet"] < difference["spark"]
         assert difference["flinknet"] % SMALL.scale == difference["spark"] % SMALL.scale == 0
         assert f"{difference['spark']:,}" in said.err
-    assert "from an earlier demo" in said.err
+    assert "An earlier demo has prepared" in said.err

@@ -41,7 +41,7 @@ async def test_a_coordinator_whose_certificate_is_not_pinned_is_refused(
         _, writer = await asyncio.open_connection(*address, ssl=tls.context())
         if pin == "another":
             with pytest.raises(
-                ConfigurationError, match="coordinator at host:1 was refused: .* not a pinned one"
+                ConfigurationError, match="coordinator at host:1 was refused: .* is not pinned"
             ):
                 tls.check(writer.transport)
         else:
@@ -63,5 +63,5 @@ def test_a_hang_up_is_explained_by_the_missing_side(authority: Authority) -> Non
     without, secured = (CoordinatorTls("host:1", tls) for tls in (None, authority.tls("client")))
     assert (without.is_on, secured.is_on) == (False, True)
     assert without.context() is None
-    assert "it may want TLS" in without.hint_of_hang_up()
+    assert "it may require TLS" in without.hint_of_hang_up()
     assert "may not accept this side's certificate" in secured.hint_of_hang_up()
