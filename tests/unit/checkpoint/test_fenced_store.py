@@ -253,7 +253,8 @@ async def test_an_old_checkpoint_that_cannot_be_removed_stays_until_it_can(
     monkeypatch.setattr(FileStorage, "delete_directory", fails)
     with caplog.at_level(logging.WARNING, "flinknet.checkpoint"):
         await made(claimed, 3)
-    assert "an old checkpoint could not be removed yet: cannot remove job-1/checkpoint-1" in caplog.text
+    warning = "an old checkpoint could not be removed yet: cannot remove job-1/checkpoint-1"
+    assert warning in caplog.text
     monkeypatch.undo()
     await made(claimed, 4)
     assert await completed(store) == ["checkpoint-3-attempt-1", "checkpoint-4-attempt-1"]

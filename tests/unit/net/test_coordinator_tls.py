@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,16 @@ async def test_a_coordinator_whose_certificate_is_not_pinned_is_refused(
     pins = [fingerprint(authority, name) for name in pinned]
     tls = CoordinatorTls("host:1", authority.tls("client", pinned=pins))
     server = authority.tls("coordinator").server()
-    serving = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0, ssl=server)
+    ended = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+        ended.set()
+
+    serving = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server)
     async with serving:
         address = serving.sockets[0].getsockname()[:2]
         _, writer = await asyncio.open_connection(*address, ssl=tls.context())
@@ -46,7 +56,9 @@ async def test_a_coordinator_whose_certificate_is_not_pinned_is_refused(
                 tls.check(writer.transport)
         else:
             tls.check(writer.transport)
-        writer.transport.abort()
+        writer.close()
+        await writer.wait_closed()
+        await ended.wait()
 
 
 def test_the_error_of_a_handshake_names_the_coordinator_and_the_reason() -> None:

@@ -216,7 +216,7 @@ async def test_a_job_that_a_worker_never_releases_ends_and_names_the_worker() ->
         job_id = await client.submit(Submission.of_graph(keyed_graph()))
         await expect(link, Deploy)
         await client.cancel(job_id)
-        with pytest.raises(JobCancelledError, match=r"worker-0 did not release it .*its slots stay"):
+        with pytest.raises(JobCancelledError, match=r"worker-0 did not release it .*slots stay"):
             await client.follow(job_id, interval_ms=10_000)
         with pytest.raises(InsufficientSlotsError, match='worker-0 holds slots of job "sums"'):
             await client.submit(Submission.of_graph(keyed_graph()))
