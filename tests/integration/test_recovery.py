@@ -497,7 +497,7 @@ async def test_a_job_whose_checkpoints_are_gone_fails_with_their_place(tmp_path:
             assert not job.done()
         (tmp_path / "checkpoints").rename(tmp_path / "elsewhere")
         os.kill(cluster.pids()["worker-0"], signal.SIGKILL)
-        with pytest.raises(JobFailedError, match="nor begins again from its start") as failed:
+        with pytest.raises(JobFailedError, match="does not restart from its start") as failed:
             await job
     assert f"{tmp_path}/checkpoints/{store.job_id} has no checkpoint" in str(failed.value)
     assert max(attempts) <= 2

@@ -203,7 +203,7 @@ async def test_only_regions_on_a_killed_worker_restart(tmp_path: Path, seed: int
         assert len(await story.failures()) == 3
         await running.check_result()
     assert running.attempts == {0}, "all of it is one attempt"
-    assert sum("a part of it failed and begins again" in line for line in running.said) == 3
+    assert sum("failed and restart, the others go on" in line for line in running.said) == 3
 
 
 async def test_a_function_that_fails_takes_only_its_side_with_it(tmp_path: Path) -> None:

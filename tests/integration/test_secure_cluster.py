@@ -153,7 +153,7 @@ async def test_roles_may_do_their_work_and_no_more(authority: Authority) -> None
         reader = role_token(cluster.token, Role.READ)
         client = CoordinatorClient(cluster.address, reader, config.cluster)
         assert "jobs" in await client.read("/v1/jobs/overview")
-        with pytest.raises(ConfigurationError, match="one for READ, and this needs .*OPERATE"):
+        with pytest.raises(ConfigurationError, match="the token is for READ, but .*OPERATE"):
             await client.cancel("0" * 32)
 
 
