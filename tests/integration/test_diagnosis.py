@@ -219,7 +219,7 @@ async def test_skew_by_key_names_the_key_group(cluster: Started) -> None:
     hot_one = f"keyed -> Sink: out ({group * 2 // 128 + 1}/2)"
     finding = await named(cluster, graph(stream), "SKEW_BY_KEY", hot_one)
     assert finding["culprit"]["key_groups"] == [group]
-    assert f"of key groups {group}" in finding["sentence"]
+    assert f"of key group {group}:" in finding["sentence"]
 
 
 async def test_skew_by_source(cluster: Started) -> None:
