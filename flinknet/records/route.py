@@ -253,7 +253,7 @@ class RecordRoute:
 
     def _chosen_now(self) -> int:
         """Choose the channel of a record that is about to be written."""
-        raise AssertionError(f"{type(self).__name__} knows the channels when it packs")
+        raise NotImplementedError
 
 
 class SingleOutputRoute(RecordRoute):

@@ -16,6 +16,7 @@ from flinknet.errors import (
     PartitionRequestTimeoutError,
     ProducerFailedError,
     RemoteError,
+    RemoteProtocolError,
     RemoteTransportError,
     remote_error,
 )
@@ -99,3 +100,10 @@ def test_an_error_of_a_channel_can_be_copied() -> None:
     named = RemoteTransportError("lost").of_channel(CHANNEL)
     for again in (copy.copy(named), pickle.loads(pickle.dumps(named))):
         assert (type(again), str(again)) == (RemoteTransportError, f"{CHANNEL}: lost")
+
+
+def test_a_violation_keeps_its_kind_in_a_copy() -> None:
+    assert RemoteProtocolError("wrong").kind == "message"
+    flood = RemoteProtocolError("too many", kind="heartbeats")
+    for again in (flood, copy.copy(flood), pickle.loads(pickle.dumps(flood))):
+        assert (str(again), again.kind) == ("too many", "heartbeats")

@@ -279,6 +279,10 @@ VIOLATIONS: dict[str, tuple[dict[str, Any], bytes]] = {
         partition_request(0) + partition_request(1),
     ),
     "ADD_CREDIT, though flow control is off": ({"flow_control": "off"}, about(M.ADD_CREDIT, 0, 1)),
+    "added a credit of 2147483648 to channel 0": (
+        {},
+        partition_request(0) + about(M.ADD_CREDIT, 0, 2**31),
+    ),
     "buffers of 0 bytes on channel 0": ({}, partition_request(0) + about(M.NEW_BUFFER_SIZE, 0, 0)),
     "ADD_EVENT_CREDIT for channel 5, which it has not": ({}, about(M.ADD_EVENT_CREDIT, 5, 1)),
     "NEW_BUFFER_SIZE for channel 5, which it has not": ({}, about(M.NEW_BUFFER_SIZE, 5, 1)),

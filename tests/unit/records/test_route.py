@@ -220,6 +220,20 @@ def test_each_way_writes_any_record(
     arranged.close()
 
 
+def test_packed_records_are_written_in_pieces_of_64_kib() -> None:
+    records = [(number % 2, "x" * 1000) for number in range(200)]
+    arranged = Arranged(2, segment_bytes=1 << 15)
+    writes = list(arranged.writer.pack(records))
+    assert len(writes) > 2
+    assert all(packed.bytes <= (1 << 16) + 1100 for packed in writes)
+    for packed in writes:
+        run(packed.write())
+    arranged.writer.flush()
+    for index in (0, 1):
+        assert arranged.take(index) == [record for record in records if record[0] == index]
+    arranged.close()
+
+
 @pytest.mark.parametrize("make_partitioner", EVERY_WAY, ids=spelled)
 def test_records_that_fit_are_written_by_the_call(
     make_partitioner: Callable[[], Partitioner],

@@ -9,7 +9,13 @@ from typing import Any, Literal
 import msgpack
 import pytest
 
-from flinknet.records.serialization.large_record import large_form, large_parts, large_value
+from flinknet.records.serialization.large_record import (
+    LARGE_RECORD_BYTES,
+    kept_form,
+    large_form,
+    large_parts,
+    large_value,
+)
 from flinknet.records.serialization.packer import RecordPacker
 
 SIZES = [16_383, 16_384, 65_535, 65_536, 200_000]
@@ -94,3 +100,14 @@ def test_nothing_else_is_taken_for_a_large_record(head: bytes) -> None:
     """This covers shorter records, and other extensions and text, which need further checks."""
     data = head + bytes(20)
     assert large_parts(data, 0, len(data)) is None
+
+
+@pytest.mark.parametrize("make", [bytes, bytearray, lambda content: memoryview(bytearray(content))])
+def test_the_pieces_of_a_kept_record_do_not_change(make: Callable[[bytes], Any]) -> None:
+    content = Random(1).randbytes(LARGE_RECORD_BYTES)
+    record = make(content)
+    pieces = kept_form(record)
+    assert pieces is not None
+    if make is not bytes:
+        record[:4] = bytes(4)
+    assert b"".join(pieces) == RecordPacker().pack(content)
