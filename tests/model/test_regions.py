@@ -13,9 +13,9 @@ from flinknet.checkpoint.attempt_state import AttemptEvent
 from flinknet.checkpoint.barrier_handler import BarrierHandler
 from flinknet.checkpoint.coordinator import CheckpointCoordinator, Order
 from flinknet.cluster.coordinator.jobs.attempt_record import AttemptRecord
-from flinknet.cluster.coordinator.jobs.dispatcher import Dispatcher
 from flinknet.cluster.coordinator.jobs.job_execution import Commands, JobExecution, SubtaskKey
 from flinknet.cluster.coordinator.jobs.job_record import JobRecord
+from flinknet.cluster.coordinator.jobs.order_executor import OrderExecutor
 from flinknet.cluster.coordinator.jobs.region_failover import RegionFailover
 from flinknet.cluster.coordinator.jobs.restore_point import RestorePoint
 from flinknet.consumer.input_gate import InputGate
@@ -181,7 +181,7 @@ def _restores_what_the_attempt_began_with(original: Original) -> Original:
 
 
 def _voids_what_was_said_since_the_restart(original: Original) -> Original:
-    def follow(self: Dispatcher, record: JobRecord, attempt: AttemptRecord, now: float) -> None:
+    def follow(self: OrderExecutor, record: JobRecord, attempt: AttemptRecord, now: float) -> None:
         books = record.checkpoints
         if attempt.execution.all_run and books.is_suspended:
             for restart in attempt.restarts:
@@ -215,7 +215,7 @@ def _hears_nothing_while_suspended(original: Original) -> Original:
         (REAL, NetworkBufferPool, "release_local_pool", _does_nothing),
         (REAL, BarrierHandler, "_let_go", _does_nothing),
         (UNALIGNED, BarrierHandler, "_overtake", _drops_what_is_overtaken),
-        (BOTH, Dispatcher, "_follow_checkpoints", _voids_what_was_said_since_the_restart),
+        (BOTH, OrderExecutor, "_follow", _voids_what_was_said_since_the_restart),
         (BOTH, CheckpointCoordinator, "subtask_finished", _hears_nothing_while_suspended),
         (BOTH, CheckpointCoordinator, "subtask_awaits", _hears_nothing_while_suspended),
     ],
